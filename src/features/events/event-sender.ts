@@ -40,6 +40,8 @@ export class EventSender {
   #earliest = START
   #startsWithGap = false
   #stopped = false
+  /** The entry whose verdict takes a query. */
+  #asked: { readonly id: string; readonly verdict: Promise<Verdict> } | undefined
   #stopListening = () => {}
   /** Receives live entries once the past is sent. */
   #deliver: ((entry: Entry) => void) | undefined
@@ -141,7 +143,7 @@ export class EventSender {
         await this.#sendGap(sink)
       if (entries.length === 0) this.#last = newest
       for (const entry of entries) {
-        const verdict = await this.#selection.accepts(entry)
+        const verdict = await this.#verdictOf(entry)
         if (this.#stopped) return
         this.#last = entry.id
         if (verdict !== false) this.#sendEntry(sink, entry, verdict)
@@ -177,9 +179,17 @@ export class EventSender {
     })
   }
 
+  /** Asks once for each entry: a filter may remember what it has decided. */
+  #verdictOf(entry: Entry): Verdict | Promise<Verdict> {
+    if (this.#asked?.id === entry.id) return this.#asked.verdict
+    const verdict = this.#selection.accepts(entry)
+    if (typeof verdict === 'object') this.#asked = { id: entry.id, verdict }
+    return verdict
+  }
+
   /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
   #sendLive(sink: FeedSink, entry: Entry): boolean {
-    const verdict = this.#selection.accepts(entry)
+    const verdict = this.#verdictOf(entry)
     if (typeof verdict === 'object') {
       // #catchUp awaits it.
       verdict.catch(() => {})

@@ -16,7 +16,7 @@ export interface Query {
 }
 
 /** A filter on whole documents; `pair` is its parameter, `term` its notation in a group. */
-interface Filter {
+export interface Filter {
   readonly pair: readonly [string, string]
   readonly term: string
   readonly holds: (doc: Doc) => boolean
@@ -98,16 +98,19 @@ function sorted(docs: readonly Doc[], keys: readonly Key[]): Doc[] {
   })
 }
 
+/** Up to three filters, all of which hold. */
+export const filters: fc.Arbitrary<readonly Filter[]> = fc.array(filter, { maxLength: 3 })
+
 /** Up to three filters, three keys and any page size. */
 export const queries: fc.Arbitrary<Query> = fc
   .tuple(
-    fc.array(filter, { maxLength: 3 }),
+    filters,
     fc.uniqueArray(key, { maxLength: 3, selector: ({ field }) => field }),
     fc.constantFrom(1, 3, 7, 40, 200),
   )
-  .map(([filters, keys, size]) => {
-    const found = DOCUMENTS.filter((doc) => filters.every(({ holds }) => holds(doc)))
-    const parameters: (readonly [string, string])[] = filters.map(({ pair }) => pair)
+  .map(([chosen, keys, size]) => {
+    const found = DOCUMENTS.filter((doc) => chosen.every(({ holds }) => holds(doc)))
+    const parameters: (readonly [string, string])[] = chosen.map(({ pair }) => pair)
     if (keys.length > 0) {
       const written = keys.map(
         ({ field, descending, nulls }) => `${field}.${descending ? 'desc' : 'asc'}${nulls}`,
@@ -119,7 +122,7 @@ export const queries: fc.Arbitrary<Query> = fc
     return {
       text,
       found: sorted(found, keys).map((doc) => doc['n'] as number),
-      elementwise: filters.some(({ elementwise }) => elementwise),
+      elementwise: chosen.some(({ elementwise }) => elementwise),
     }
   })
 

@@ -39,7 +39,9 @@ interface Values {
 
 /** The columns that a statement returns: the row, without what is for its event alone. */
 const returned = ({ oneOfMany, collection }: Target): Sql =>
-  oneOfMany ? sql`written.id, written.version` : tableOf(collection).written
+  oneOfMany ? ID_AND_VERSION : tableOf(collection).written
+
+const ID_AND_VERSION = sql`written.id, written.version`
 
 /** Inserts and returns new rows; skips rows whose id exists, which `withExisting` in store.ts reads afterwards. */
 export function createStatement(target: Target, creates: readonly Create[]): Sql {
@@ -180,7 +182,7 @@ function deleteOne(target: Target, values: Values): Sql {
   const source = ownValues(values)
   const here = isRow(table, source)
   const keepsDeleted = isReadByRules(target)
-  const row = keepsDeleted ? table.row : sql`id, version, owner`
+  const row = keepsDeleted ? table.row : sql`id, version, owner, created_at`
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning ${row}`
   const deleted = keepsDeleted ? documentOf(table) : sql`null::json`
   const event = outboxRow(
@@ -188,7 +190,7 @@ function deleteOne(target: Target, values: Values): Sql {
     'deleted',
     sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at from written`,
   )
-  return reported(target, currentOf(table, here), written, event)
+  return reported(target, currentOf(table, here), { written, event, row: ID_AND_VERSION })
 }
 
 /**
@@ -200,14 +202,14 @@ function readOne(target: Target, values: Values): Sql {
   const source = ownValues(values)
   const here = isRow(table, source)
   const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)} for no key update`
-  return reported(target, currentOf(table, here), written)
+  return reported(target, currentOf(table, here), { written })
 }
 
 function updateOne(target: Target, values: Values, makeSets: MakeSets): Sql {
   const table = tableOf(target.collection)
   const source = ownValues(values)
   const { written, current } = updateOf(target, source, makeSets(source), sql``)
-  return reported(target, current, written, outboxRow(target, 'updated', changesOf(table)))
+  return reported(target, current, { written, event: outboxRow(target, 'updated', changesOf(table)) })
 }
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
@@ -244,12 +246,19 @@ function updateOf(target: Target, source: Source, { values, bytes }: Sets, from:
 const currentOf = (table: Table, here: Sql, bytes = sql`0`): Sql =>
   sql`(select jsonb_build_object('version', version, 'bytes', ${bytes}) from ${table.name} where ${here})`
 
-/** @param event the outbox row; undefined if nothing is changed */
-function reported(target: Target, current: Sql, written: Sql, event?: Sql): Sql {
+interface Reported {
+  readonly written: Sql
+  /** The outbox row; undefined if nothing is changed. */
+  readonly event?: Sql
+  /** The columns of the result. */
+  readonly row?: Sql
+}
+
+function reported(target: Target, current: Sql, { written, event, row = returned(target) }: Reported): Sql {
   const outbox = event === undefined ? sql`` : sql`, event as (${event})`
   const result = target.oneOfMany ? sql`tenon.refuse_change(${current})` : current
   return sql`with written as (${written})${outbox}
-    select ${returned(target)}, case when written.id is null then ${result} end as current
+    select ${row}, case when written.id is null then ${result} end as current
     from (select 1) one left join written on true`
 }
 
