@@ -121,6 +121,35 @@ async function exportFile(
   return saveResponse(await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`), out)
 }
 
+/** Prints the documents that match, then each change of the result as a line of JSON, until Ctrl-C or the end of the stream. */
+async function watch(name: string, filters: readonly string[]): Promise<number> {
+  const query = queryOf(filters)
+  const client = await serviceClient()
+  let position = ''
+  for (let after: string | null = ''; after !== null; ) {
+    const page = new URLSearchParams(query)
+    if (after === '') page.set('page[position]', 'true')
+    else page.set('page[after]', after)
+    const list = (await client.get(`${documents(name)}?${page}`)) as List
+    for (const document of list.data) printLine({ event: 'list', id: document.id, document })
+    position ||= list.page.position ?? ''
+    after = list.page.next
+  }
+  query.set('last_event_id', position)
+  const response = await client.send('GET', `${collectionPath(name)}/subscribe?${query}`)
+  process.stderr.write(`Watching ${name}. Press Ctrl-C to stop.\n`)
+  for await (const { event, data } of parseFrames(response))
+    if (event !== undefined && event !== 'ready') printLine({ event, ...JSON.parse(data) })
+  return 0
+}
+
+interface List {
+  readonly data: readonly { readonly id: string }[]
+  readonly page: { readonly next: string | null; readonly position?: string }
+}
+
+const printLine = (value: object): void => void process.stdout.write(`${JSON.stringify(value)}\n`)
+
 export function collectionVerbs(program: Command): void {
   const collection = program.command('collection').description('Manage documents of a collection.')
   addVerb(collection, 'add <name> <json>', 'Create a document.', add)
@@ -154,6 +183,12 @@ export function collectionVerbs(program: Command): void {
     'Delete all documents that match a filter in JSON, and wait for the end. Exit code 2 if some could not be deleted.',
     deleteMany,
     bulk,
+  )
+  addVerb(
+    collection,
+    'watch <name> [filters...]',
+    'Print the documents that match, then each change of them: enter, update, leave and delete, as JSON Lines. Filters as in list, and select=a,b.',
+    watch,
   )
   addVerb(
     collection,

@@ -88,6 +88,7 @@ export const DATA_ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ by: 'somebody' }),
     foreign: 'own_thing',
   },
+  'collection.subscribe': { path: () => '/v1/collections/secrets/subscribe?by=eq.us', foreign: 'own_list' },
   'collection.export': { path: () => '/v1/collections/secrets/export', foreign: 'own_list' },
   'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
   'object.head': { path: object, foreign: 'denied' },

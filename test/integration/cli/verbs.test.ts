@@ -6,11 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
-import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let env: NodeJS.ProcessEnv
+let workspace: TestWorkspace
 beforeAll(async () => {
-  env = operatorEnv(await createTestWorkspace())
+  workspace = await createTestWorkspace()
+  env = operatorEnv(workspace)
 })
 
 const run = (...args: string[]) => runCommand(args, { env })
@@ -75,6 +77,31 @@ test('event subscribe: event published: printed', async () => {
     await ready
     await json('event', 'publish', 'orders.created', '{"n":1}')
     expect(JSON.parse(await heard)).toMatchObject({ type: 'orders.created', data: { n: 1 } })
+  } finally {
+    listener.kill()
+  }
+})
+
+test('collection watch: documents that match are printed, then what changes among them', async () => {
+  const { id } = await json('collection', 'add', 'watched', '{"n":1,"open":true}')
+  const listener = spawn(process.execPath, ['stack/bootstrap.mjs', 'collection', 'watch', 'watched', 'open=eq.true'], { env })
+  let text = ''
+  listener.stdout.on('data', (chunk: Buffer) => {
+    text += String(chunk)
+  })
+  const printed = () => text.trim().split('\n').map((line) => JSON.parse(line || 'null'))
+  const until = (event: string) => eventually(async () => (printed().at(-1)?.event === event ? true : undefined))
+  try {
+    await new Promise((done) => listener.stderr.once('data', done))
+    expect(printed()[0]).toMatchObject({ event: 'list', id, document: { n: 1 } })
+    const made = await json('collection', 'add', 'watched', '{"n":2,"open":true}')
+    await eventually(async () => (printed().at(-1)?.id === made.id ? true : undefined))
+    expect(printed().at(-1)).toMatchObject({ event: 'enter', document: { n: 2 } })
+    const path = `/v1/collections/watched/documents/${made.id}`
+    const changed = await call('PUT', path, { as: workspace.service, body: { open: false } })
+    expect(changed.status).toBe(200)
+    await until('leave')
+    expect(printed().at(-1)).toEqual({ event: 'leave', id: made.id, version: 2 })
   } finally {
     listener.kill()
   }

@@ -132,6 +132,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'invocation.list': 'for clients with a key; a flow has the result of its call',
   'invocation.logs': 'for clients with a key; a flow has the result of its call',
   'invocation.watch_logs': 'a stream for clients with a key',
+  'collection.subscribe': 'a stream without an end; a flow has `listen` for it',
   'event.subscribe': 'a stream without an end; a flow has `listen` for it',
 }
 

@@ -65,6 +65,7 @@ export const OPEN_TO_USERS = {
     collections.list
     collection.create collection.get collection.list collection.query collection.list_groups collection.aggregate collection.update collection.patch
     collection.delete collection.import collection.export collection.batch collection.update_many collection.delete_many
+    collection.subscribe
     batch.run
     event.subscribe`),
   /** Operations that a setting of the workspace, or of a function, opens, or that are open for the caller's own id: test/integration/access-rules has such settings. */

@@ -113,7 +113,7 @@ const ben = () => strangers['another user']
 const missing = await mongoUnavailableReason()
 if (missing !== undefined) console.warn(`Users over MongoDB are not tested: ${missing}.`)
 /** Operations that answer `not_supported` there (test/conformance/stores/stores.test.ts). */
-const NOT_IN_MONGODB = ['collection.list_groups', 'collection.aggregate']
+const NOT_IN_MONGODB = ['collection.list_groups', 'collection.aggregate', 'collection.subscribe']
 const STORES = ['relational', ...(missing === undefined ? ['document'] : [])]
 
 describe.each(STORES)('documents in the store %s', (store) => {
