@@ -3,7 +3,7 @@ declare module 'tenon' {
   type Document = { id: string; [field: string]: unknown }
   type Page<T = Document> = {
     data: T[]
-    page: { size: number; next: string | null; has_more: boolean; total?: number }
+    page: { size: number; next: string | null; has_more: boolean; total?: number; position?: string }
   }
   type Execution = { id: string; status: string; output?: unknown; [member: string]: unknown }
   type StoredObject = { bucket: string; key: string; size: number; etag: string; created: boolean }
@@ -58,6 +58,7 @@ declare module 'tenon' {
     select?: string
     expand?: string
     count?: Count
+    page_position?: boolean
   }
   type QueryOptions = {
     filter?: object
@@ -67,6 +68,7 @@ declare module 'tenon' {
     expand?: string | { [name: string]: unknown }
     after?: string
     count?: Count
+    position?: boolean
   }
   /** `wait`: seconds, at most 30, to wait for the end of the change. */
   type BulkOptions = { all?: boolean; max?: number; dry_run?: boolean; wait?: number }

@@ -164,7 +164,7 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
 
 const Position = Type.Boolean({
   description:
-    'True to return `page.position`, from which a subscription to the collection continues without missing a change.',
+    'True if `page.position` is returned, from which a subscription to the collection continues without missing a change.',
 })
 
 export const getDocument = workspaceOperation({

@@ -128,7 +128,8 @@ export class LiveResult {
     if (after === undefined) return isReadable(read, before) ? 'delete' : undefined
     const isIn = isReadable(read, after) && matches(filter, after)
     // Undefined if it is not known. A `leave` then is for those who may know of the document.
-    const wasIn = before === undefined ? this.#wasIn(change, filter) : isReadable(read, before) && matches(filter, before)
+    const wasIn =
+      before === undefined ? this.#wasIn(change, filter) : isReadable(read, before) && matches(filter, before)
     if (isIn) return wasIn === true ? 'update' : 'enter'
     return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
   }
@@ -148,7 +149,9 @@ const hasNoFilter = (filter: Filter): boolean => filter.kind === 'all' && filter
 
 /** @throws Problem `query_too_costly` */
 function matches(filter: Filter, document: Stored): boolean {
-  const found = evaluateWithin(COLLECTION_LIMITS.liveFilterStepsMax, filter, (path) => valueAt(document, path))
+  const found = evaluateWithin(COLLECTION_LIMITS.liveFilterStepsMax, filter, (path) =>
+    valueAt(document, path),
+  )
   if (found !== undefined) return found
   throw new Problem('query_too_costly', {
     detail: 'The filter of the live query takes too long on a document that was changed.',

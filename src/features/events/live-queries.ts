@@ -22,7 +22,9 @@ export const subscribeToQuery = workspaceOperation({
     select: Select,
     filters: Filters,
     last_event_id: Type.Optional(
-      Type.String({ description: 'Position to continue after: `page.position` of a list, or the last `id`.' }),
+      Type.String({
+        description: 'Position to continue after: `page.position` of a list, or the last `id`.',
+      }),
     ),
   }),
   output: Type.Unknown({

@@ -15,7 +15,7 @@ import {
 import { type Random, randomOf } from '../../support/random.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { type Filter, filters } from './model.ts'
-import { type Doc, DOCUMENTS } from './odd-documents.ts'
+import { DOCUMENTS, type Doc } from './odd-documents.ts'
 
 let ws: TestWorkspace
 beforeAll(async () => {
@@ -34,7 +34,8 @@ async function changeOne(path: string, model: Model, random: Random): Promise<vo
   const ids = [...model.keys()]
   const id = ids[random(ids.length)]
   const action = ids.length < 8 || id === undefined ? 0 : random(6)
-  const send = (method: string, at: string, body?: object) => call(method, `${path}/documents${at}`, { as: ws.service, ...(body && { body }) })
+  const send = (method: string, at: string, body?: object) =>
+    call(method, `${path}/documents${at}`, { as: ws.service, ...(body && { body }) })
   if (id === undefined || action === 0) {
     const { status, body } = await send('POST', '', document)
     expect(status, JSON.stringify(body)).toBe(201)
@@ -48,7 +49,8 @@ async function changeOne(path: string, model: Model, random: Random): Promise<vo
   }
 }
 
-const textOf = (of: readonly Filter[]) => of.map(({ pair }) => pair.map(encodeURIComponent).join('=')).join('&')
+const textOf = (of: readonly Filter[]) =>
+  of.map(({ pair }) => pair.map(encodeURIComponent).join('=')).join('&')
 
 interface Subscriber {
   readonly of: readonly Filter[]
@@ -73,34 +75,37 @@ const isReadable = (doc: Doc) => Number(doc['n']) < 60
 test.each([
   ['undeclared', undefined],
   ['read by rules', { user: { read: { n: { lt: 60 } } } }],
-])('random documents, filters and changes: %s: the result that a client keeps is that of the model', async (_, access) => {
-  const name = unique('live')
-  const path = `/v1/collections/${name}`
-  if (access !== undefined) {
-    const schema = { properties: { n: { type: 'integer' } } }
-    const body = { workspace_id: ws.workspaceId, collection: name, store: 'relational', schema, access }
-    expect((await call('POST', '/v1/schemas', { as: ws.operator, body })).status).toBe(201)
-  }
-  const random = randomOf(SEED)
-  const model: Model = new Map()
-  for (let n = 0; n < 12; n += 1) await changeOne(path, model, random)
-  const queries = fc.sample(filters, { numRuns: repeated(24, 45), seed: SEED })
-  const callers = [
-    { as: ws.service, mayRead: everything },
-    ...(access === undefined ? [] : [{ as: await userToken(ws, 'mia'), mayRead: isReadable }]),
-  ]
-  const opened = callers.flatMap(({ as, mayRead }) =>
-    queries.map(async (of) => ({ of, mayRead, as, live: await openLive(as, path, textOf(of)) })),
-  )
-  const subscribers = await Promise.all(opened)
-  for (let round = 0; round < repeated(60, 300); round += 1) {
-    await changeOne(path, model, random)
-    for (const subscriber of subscribers) await expectResult(subscriber, model)
-  }
-  for (const { as, of, live } of subscribers) {
-    const { documents } = await readList(as, path, textOf(of))
-    expect(sorted(live.now()), textOf(of)).toEqual(sorted(documents))
-  }
-  const told = subscribers.reduce((sum, { live }) => sum + changesIn(live.received).length, 0)
-  expect(told).toBeGreaterThan(subscribers.length * 5)
-})
+])(
+  'random documents, filters and changes: %s: the result that a client keeps is that of the model',
+  async (_, access) => {
+    const name = unique('live')
+    const path = `/v1/collections/${name}`
+    if (access !== undefined) {
+      const schema = { properties: { n: { type: 'integer' } } }
+      const body = { workspace_id: ws.workspaceId, collection: name, store: 'relational', schema, access }
+      expect((await call('POST', '/v1/schemas', { as: ws.operator, body })).status).toBe(201)
+    }
+    const random = randomOf(SEED)
+    const model: Model = new Map()
+    for (let n = 0; n < 12; n += 1) await changeOne(path, model, random)
+    const queries = fc.sample(filters, { numRuns: repeated(24, 45), seed: SEED })
+    const callers = [
+      { as: ws.service, mayRead: everything },
+      ...(access === undefined ? [] : [{ as: await userToken(ws, 'mia'), mayRead: isReadable }]),
+    ]
+    const opened = callers.flatMap(({ as, mayRead }) =>
+      queries.map(async (of) => ({ of, mayRead, as, live: await openLive(as, path, textOf(of)) })),
+    )
+    const subscribers = await Promise.all(opened)
+    for (let round = 0; round < repeated(60, 300); round += 1) {
+      await changeOne(path, model, random)
+      for (const subscriber of subscribers) await expectResult(subscriber, model)
+    }
+    for (const { as, of, live } of subscribers) {
+      const { documents } = await readList(as, path, textOf(of))
+      expect(sorted(live.now()), textOf(of)).toEqual(sorted(documents))
+    }
+    const told = subscribers.reduce((sum, { live }) => sum + changesIn(live.received).length, 0)
+    expect(told).toBeGreaterThan(subscribers.length * 5)
+  },
+)

@@ -84,13 +84,22 @@ test('event subscribe: event published: printed', async () => {
 
 test('collection watch: documents that match are printed, then what changes among them', async () => {
   const { id } = await json('collection', 'add', 'watched', '{"n":1,"open":true}')
-  const listener = spawn(process.execPath, ['stack/bootstrap.mjs', 'collection', 'watch', 'watched', 'open=eq.true'], { env })
+  const listener = spawn(
+    process.execPath,
+    ['stack/bootstrap.mjs', 'collection', 'watch', 'watched', 'open=eq.true'],
+    { env },
+  )
   let text = ''
   listener.stdout.on('data', (chunk: Buffer) => {
     text += String(chunk)
   })
-  const printed = () => text.trim().split('\n').map((line) => JSON.parse(line || 'null'))
-  const until = (event: string) => eventually(async () => (printed().at(-1)?.event === event ? true : undefined))
+  const printed = () =>
+    text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line || 'null'))
+  const until = (event: string) =>
+    eventually(async () => (printed().at(-1)?.event === event ? true : undefined))
   try {
     await new Promise((done) => listener.stderr.once('data', done))
     expect(printed()[0]).toMatchObject({ event: 'list', id, document: { n: 1 } })

@@ -34,7 +34,10 @@ const remove = (path: string, id: string) => call('DELETE', `${path}/documents/$
 /** Waits until so many changes of the collection are in the stream, so that a list comes after them. */
 async function relayed(path: string, count: number): Promise<void> {
   const topic = `collections.${path.split('/').at(-1)}.*`
-  await receivedAtLeast(await subscribeToEvents(ws.service, `topic=${topic}`, { 'last-event-id': '0-0' }), count)
+  await receivedAtLeast(
+    await subscribeToEvents(ws.service, `topic=${topic}`, { 'last-event-id': '0-0' }),
+    count,
+  )
 }
 
 async function created(path: string, body: object, as: Caller = ws.service): Promise<string> {
@@ -98,11 +101,20 @@ test('filters by system fields: `_created_at`, `_updated_at`, `_version` and `id
   }
 })
 
-const OWN = { user: { read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }] }, create: true, update: true } }
+const OWN = {
+  user: {
+    read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }] },
+    create: true,
+    update: true,
+  },
+}
 
 test('user under rules: a document that is no longer readable leaves without its content; hidden ones are not told of', async () => {
   const { at: path } = await declaredWithRules(ws, OWN)
-  const [mia, ben] = [await userToken(ws, 'mia', { team: 'red' }), await userToken(ws, 'ben', { team: 'blue' })]
+  const [mia, ben] = [
+    await userToken(ws, 'mia', { team: 'red' }),
+    await userToken(ws, 'ben', { team: 'blue' }),
+  ]
   const live = await openLive(mia, path, 'status=eq.open')
   const bens = await created(path, { title: 'b', status: 'open', level: 1, team: 'blue' }, ben)
   await put(path, bens, { level: 2 })
@@ -118,7 +130,13 @@ test('user under rules: a document that is no longer readable leaves without its
   await eventually(async () => (live.now().has(own) ? true : undefined))
   const told = changesIn(live.received).map(({ event, data }) => [event, data.version])
   expect(told).toEqual([
-    ...[['enter', 3], ['update', 4], ['leave', 5], ['enter', 7], ['leave', 8]],
+    ...[
+      ['enter', 3],
+      ['update', 4],
+      ['leave', 5],
+      ['enter', 7],
+      ['leave', 8],
+    ],
     ['enter', 1],
   ])
   expect(changesIn(live.received)[4]?.data).toEqual({ id: bens, version: 8 })
@@ -142,9 +160,14 @@ test('subscriber connects again after its last id: a document that left meanwhil
   expect([...documents.keys()]).toEqual(ids)
   await put(path, ids[0] ?? '', { title: 'c' })
   await remove(path, ids[1] ?? '')
-  const again = await subscribeToStream(mia, `${path}/subscribe?title=in.(a,b)`, { 'last-event-id': position })
+  const again = await subscribeToStream(mia, `${path}/subscribe?title=in.(a,b)`, {
+    'last-event-id': position,
+  })
   await eventually(async () => (changesIn(again).length >= 2 ? true : undefined))
-  expect(changesIn(again).map(({ event, data }) => [event, data.id])).toEqual([['leave', ids[0]], ['delete', ids[1]]])
+  expect(changesIn(again).map(({ event, data }) => [event, data.id])).toEqual([
+    ['leave', ids[0]],
+    ['delete', ids[1]],
+  ])
 })
 
 test('list while others write: with the subscription from its position nothing is missed', async () => {
@@ -178,7 +201,9 @@ test('queries in JSON give the position too; without asking, there is none', asy
   const query = (body: object) => call('POST', `${path}/query`, { as: ws.service, body })
   expect((await query({ position: true })).body.page.position).toMatch(/^\d+-\d+$/)
   expect((await query({})).body.page).not.toHaveProperty('position')
-  expect((await call('GET', `${path}/documents`, { as: ws.service })).body.page).not.toHaveProperty('position')
+  expect((await call('GET', `${path}/documents`, { as: ws.service })).body.page).not.toHaveProperty(
+    'position',
+  )
 })
 
 test('order, limit, pages, faulty filters: refused with the reason', async () => {
@@ -187,10 +212,18 @@ test('order, limit, pages, faulty filters: refused with the reason', async () =>
     const { status, body } = await call('GET', `${path}/subscribe?${query}`, { as: ws.service })
     return [status, body.code, body.detail]
   }
-  expect(await refused('order=n.desc')).toEqual([400, 'unknown_parameter', expect.stringContaining('no order')])
+  expect(await refused('order=n.desc')).toEqual([
+    400,
+    'unknown_parameter',
+    expect.stringContaining('no order'),
+  ])
   for (const query of ['limit=5', 'page[size]=5', 'offset=1'])
     expect(await refused(query)).toEqual([400, 'unknown_parameter', expect.stringContaining('no limit')])
-  expect(await refused('expand=customer')).toEqual([400, 'unknown_parameter', expect.stringContaining('no expand')])
+  expect(await refused('expand=customer')).toEqual([
+    400,
+    'unknown_parameter',
+    expect.stringContaining('no expand'),
+  ])
   expect(await refused('level=high')).toEqual([400, 'filter_operator_missing', expect.anything()])
   expect(await refused('level=eq.high')).toEqual([400, 'filter_type_mismatch', expect.anything()])
   expect(await refused('hidden=eq.1')).toEqual([400, 'filter_invalid', expect.stringContaining('hidden')])
@@ -229,7 +262,10 @@ test('collection that is closed to the caller: refused; closed meanwhile: the st
   const { body } = await call('GET', `/v1/schemas/${schemaId}`, { as: ws.operator })
   const { schema, mode } = body
   const access = { user: { read: true } }
-  const changed = await call('PUT', `/v1/schemas/${schemaId}`, { as: ws.operator, body: { schema, mode, access } })
+  const changed = await call('PUT', `/v1/schemas/${schemaId}`, {
+    as: ws.operator,
+    body: { schema, mode, access },
+  })
   expect(changed.status, JSON.stringify(changed.body)).toBe(200)
   expect(await endOf(live)).toBe('forbidden')
 })

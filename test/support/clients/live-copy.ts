@@ -14,7 +14,9 @@ export const changesIn = (received: readonly ReceivedEvent[]): readonly Received
 
 /** What a stream has told: the frame, and the field `n` of its document. */
 export const toldIn = (received: readonly ReceivedEvent[]): string[] =>
-  changesIn(received).map(({ event, data }) => [event, data.document?.n].filter((part) => part !== undefined).join(' '))
+  changesIn(received).map(({ event, data }) =>
+    [event, data.document?.n].filter((part) => part !== undefined).join(' '),
+  )
 
 /** Reads the list whole, with the position of changes before its first page. */
 export async function readList(as: Caller, path: string, query: string, at?: Running) {
