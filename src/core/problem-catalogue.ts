@@ -303,6 +303,11 @@ export const PROBLEMS = {
     'Another document has the same value in a unique field',
     'See `errors` for the fields. Update the other document, or send another value.',
   ),
+  exclusion_violation: row(
+    409,
+    'The range of another document overlaps',
+    'See `errors` for the fields, and `conflicting_id` for the other document if you may read it. Send another range.',
+  ),
   reference_not_found: row(
     409,
     'A field refers to a document that does not exist',

@@ -10,6 +10,7 @@ import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { replaceWithin } from './batch-references.ts'
 import { checkFields, type Fields, isSame, updatedFields } from './document.ts'
 import { applyOperators, type FieldChange } from './operators.ts'
+import { evaluate, valueBelow } from './query/evaluate.ts'
 import type { Right } from './rules/access.ts'
 import { requireAdmitted, updateOf } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
@@ -24,6 +25,7 @@ import {
   type Violation,
 } from './schemas/evaluate-schema.ts'
 import {
+  brokenChecks,
   type CheckedChange,
   type Collection,
   type Create,
@@ -185,9 +187,11 @@ export function isBlindWrite(collection: Collection, change: WantedChange): bool
   return change.op === 'create' || change.op === 'replace' || change.op === 'delete'
 }
 
-/** True if the fields that are set can be validated without the others. */
-const canValidatePartially = ({ declared }: Collection): boolean =>
-  declared === undefined || declared.mode === 'off' || declared.schema.separable
+/** True if the fields that are set can be validated without the others: checks, too, are compared by the tables of PostgreSQL. */
+const canValidatePartially = ({ declared, store }: Collection): boolean =>
+  declared === undefined ||
+  ((declared.mode === 'off' || declared.schema.separable) &&
+    (declared.checks.length === 0 || store.kind === 'postgresql'))
 
 /** Checks a change without its document. */
 function checkBlind(collection: Collection, change: WantedChange): Draft {
@@ -280,13 +284,13 @@ function creation(
   { id, data, mustBeNew }: { readonly id: string; readonly data: Fields; readonly mustBeNew?: boolean },
 ): Create & Validated {
   const content = checkFields(applyDefaults(collection, data))
-  const validated = validate(collection, content.fields)
+  const validated = validateWhole(collection, content.fields)
   return { verb: 'create', collection, id, content, ...(mustBeNew && { mustBeNew }), ...validated }
 }
 
 function replacement(on: On, fields: Fields): Draft {
   const content = checkFields(fields)
-  return { verb: 'replace', ...on, content, ...validate(on.collection, content.fields) }
+  return { verb: 'replace', ...on, content, ...validateWhole(on.collection, content.fields) }
 }
 
 function merged(on: On, current: Current, patch: Fields): Draft {
@@ -312,7 +316,7 @@ function partialUpdate(
 ): Draft {
   const content = checkFields(data)
   const fields = updatedFields(current.fields, content.fields, unset)
-  const validated = validate(on.collection, checkFields(fields).fields)
+  const validated = validateWhole(on.collection, checkFields(fields).fields)
   if (isSame(fields, current.fields)) return { verb: 'update', ...on, ...NOTHING, ...validated }
   return { verb: 'update', ...on, content, unset, ...validated }
 }
@@ -326,11 +330,21 @@ function applyDefaults({ declared }: Collection, fields: Fields): Fields {
  * Validates a whole document, or with `evaluateChange` the fields that a change sets ({@link canValidatePartially}).
  * @throws Problem `schema_violation` if the schema is enforced
  */
-function validate({ declared }: Collection, fields: Fields, evaluate = evaluateDocument): Validated {
+function validate({ declared }: Collection, fields: Fields, validation = evaluateDocument): Validated {
   if (declared === undefined || declared.mode === 'off') return { warnings: [] }
-  const result = evaluate(declared.schema, fields)
+  const result = validation(declared.schema, fields)
   if (isPending(result)) return { warnings: [], pending: result }
   return { warnings: enforce(declared.mode, result) }
+}
+
+/** Validates a whole document, and compares it with the checks of its collection. @throws Problem `schema_violation` */
+function validateWhole(collection: Collection, fields: Fields): Validated {
+  const validated = validate(collection, fields)
+  const broken = (collection.declared?.checks ?? []).filter((check) =>
+    evaluate(check.broken, (path) => valueBelow(fields, path)),
+  )
+  if (broken.length > 0) throw brokenChecks(broken)
+  return validated
 }
 
 /** Completes a pending validation in a worker thread. @throws Problem as {@link validate} and {@link evaluateInThread} do */

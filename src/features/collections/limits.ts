@@ -177,6 +177,14 @@ export const COLLECTION_LIMITS = {
   indexesMax: 16,
   /** References of a collection. More are refused with `validation_failed`. */
   referencesMax: 10,
+  /** Checks of a collection. More are refused with `validation_failed`. */
+  checksMax: 16,
+  /** Characters of the message of a check. A longer one is refused with `validation_failed`. */
+  checkMessageCharsMax: 200,
+  /** Members of `exclude` of a collection. More are refused with `validation_failed`. */
+  exclusionsMax: 4,
+  /** Documents of a collection whose declaration gets a member of `exclude`, since others wait for its index. With more, the change is refused with `state_conflict`. */
+  exclusionDocumentsMax: 100_000,
   /** Fields of an index. More are refused with `validation_failed`. */
   indexFieldsMax: 4,
   /** Indexes that a worker builds at a time, each with a connection of its own. Further ones wait. */

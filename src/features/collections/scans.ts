@@ -8,6 +8,7 @@ import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { type Filter, type OrderKey, pathsOf, pathText } from './query/filter.ts'
+import { isOfAll } from './schemas/api-types.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Collection, Query } from './store.ts'
 
@@ -80,7 +81,9 @@ export function isNarrowed(
 const leadingFields = (declared: Declaration | undefined): ReadonlySet<string | undefined> =>
   new Set([
     'id',
-    ...(declared?.indexes ?? []).filter(({ state }) => state === 'ready').map(({ fields }) => fields[0]),
+    ...(declared?.indexes ?? [])
+      .filter((index) => index.state === 'ready' && isOfAll(index))
+      .map(({ fields }) => fields[0]),
   ])
 
 function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): boolean {
@@ -96,6 +99,7 @@ function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): 
     case 'test':
       return !filter.not && isLeading(filter.path, leading) && isIndexable(filter)
     case 'exists':
+    case 'fields':
     case 'deferred':
       return false
   }
@@ -122,7 +126,7 @@ function withHint(
   declared: Declaration | undefined,
 ) {
   const paths = [...pathsOf(filter), ...order.map(({ path }) => path)].filter((path) => path.length === 1)
-  const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
+  const first = new Set(declared?.indexes.filter(isOfAll).map(({ fields }) => fields[0]))
   const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
   const named = fields.map((name) => pathText([name])).join(', ')
   const hints =

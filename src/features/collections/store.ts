@@ -3,17 +3,20 @@
 import type { MarkedEffect } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { shortPointer } from '../../core/json.ts'
+import { CORE_LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { OwnerChange } from '../../infra/mongo/mongo.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Aggregate } from './aggregates/aggregate.ts'
+import type { DeclaredCheck, Exclusion } from './constraints/constraint.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
 import type { Reference } from './references/reference.ts'
 import type { Permissions, Readers } from './rules/access.ts'
+import type { Index } from './schemas/api-types.ts'
 import type { Format } from './schemas/canonical-text.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
@@ -164,8 +167,12 @@ type Reason =
 
 /** A change is refused because of other documents. */
 export type Conflict =
-  /** Another document has the same values in these unique fields. */
-  | { readonly duplicated: readonly string[] }
+  /** Another document has the same values in the fields of this unique index. */
+  | { readonly duplicated: Pick<Index, 'fields' | 'where'> }
+  /** Another document has an overlapping range. */
+  | { readonly overlapped: Exclusion }
+  /** The document breaks a check. */
+  | { readonly broken: DeclaredCheck }
   /** There is no document of this id in the collection that the field refers to. */
   | { readonly unresolved: Reference }
   /** Documents refer to this one: those of the declaration with this id. */
@@ -322,7 +329,9 @@ const idExists = () =>
 export function problemOf(reason: Reason): Problem {
   if ('missing' in reason) return documentNotFound()
   if ('exists' in reason) return idExists()
-  if ('duplicated' in reason) return duplicate(reason.duplicated)
+  if ('duplicated' in reason) return duplicate(reason.duplicated.fields)
+  if ('overlapped' in reason) return overlap(reason.overlapped)
+  if ('broken' in reason) return brokenChecks([reason.broken])
   if ('unresolved' in reason) return unresolved(reason.unresolved)
   if ('referenced' in reason) return new Problem('reference_in_use')
   const { current, bytes } = reason
@@ -339,6 +348,36 @@ function duplicate(fields: readonly string[]): Problem {
   return new Problem('unique_violation', {
     detail: `Another document has the same ${names}.`,
     errors: fields.map((name) => ({ in: 'body', name, pointer: `/${name}`, detail: 'is taken' })),
+  })
+}
+
+function overlap({ fields, range }: Exclusion): Problem {
+  const same = fields.length === 0 ? '' : ` with the same ${fields.join(', ')}`
+  return new Problem('exclusion_violation', {
+    detail: `Another document${same} has a range ${range.join(' to ')} that overlaps.`,
+    errors: range.map((name) => ({
+      ...{ in: 'body', name, pointer: `/${shortPointer(name)}` },
+      detail: 'is in a range that overlaps with that of another document',
+    })),
+  })
+}
+
+/** The problem of a document that breaks checks. */
+export function brokenChecks(checks: readonly DeclaredCheck[]): Problem {
+  const errors = checks.flatMap(({ name, message, fields }) =>
+    fields.map((field) => ({
+      ...{ in: 'body' as const, name: field, pointer: `/${shortPointer(field)}`, keyword: 'check' },
+      detail: message === undefined ? `breaks the check ${name}` : `breaks the check ${name}: ${message}`,
+    })),
+  )
+  const names = checks.map(({ name }) => name)
+  const messages = checks.map(
+    ({ name, message }) => message ?? `The document does not meet the check ${name}.`,
+  )
+  return new Problem('schema_violation', {
+    detail: messages.join(' '),
+    errors: errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax),
+    members: { checks: names },
   })
 }
 

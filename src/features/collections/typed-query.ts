@@ -120,6 +120,7 @@ function canonicalBound(value: Json, format: Format | undefined): Json {
 export function typed(filter: Filter, declared: Pick<Declaration, 'scalars' | 'formats'>): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
   if (filter.kind === 'exists' || filter.kind === 'unknown' || filter.kind === 'deferred') return filter
+  if (filter.kind === 'fields') return typedFields(filter, declared)
   const format = formatAt(filter.path, declared)
   if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
   const { path, test } = filter
@@ -131,6 +132,24 @@ export function typed(filter: Filter, declared: Pick<Declaration, 'scalars' | 'f
 }
 
 type Type = Scalar | Format
+
+/** @throws Problem `filter_type_mismatch` unless both are declared fields of one type */
+function typedFields(
+  filter: Extract<Filter, { kind: 'fields' }>,
+  { scalars, formats }: Pick<Declaration, 'scalars' | 'formats'>,
+): Filter {
+  const typeOf = (path: Path): Type | undefined => {
+    const type = path.length === 1 ? (formats.get(path[0]) ?? scalars.get(path[0])) : undefined
+    return type === 'integer' ? 'number' : type
+  }
+  const [field, other] = [pathText(filter.path), pathText(filter.other)]
+  const type = typeOf(filter.path)
+  const hint = 'Two fields are compared if both are declared with one scalar type and one format.'
+  if (type === undefined || type !== typeOf(filter.other))
+    throw typeMismatch(field, `The fields ${field} and ${other} are not declared with one type.`, hint)
+  if (type === 'boolean' && filter.op !== 'eq') throw mismatch(field, type, 'it has no order')
+  return isFormat(type) ? { ...filter, as: type } : filter
+}
 
 function typedTest(test: Test, type: Type, field: string): Test {
   const typedLiteral = (literal: Literal) => literalOf(literal, type, field)

@@ -13,13 +13,14 @@ import { INFRA_LIMITS } from '../../infra/limits.ts'
 import { undefinedOnDeadlock } from '../../infra/postgres/errors.ts'
 import { retryContended } from '../../infra/retry.ts'
 import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from './check-changes.ts'
+import { conflictProblem, equalTo, isWithOther } from './constraints/conflicting.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import { BY_ID, type Filter, type Test } from './query/filter.ts'
+import { BY_ID } from './query/filter.ts'
 import { findHiddenTarget, referencedProblem } from './references/targets.ts'
 import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
 import { admits, requireCollectionRights } from './rules/permissions.ts'
-import type { Index } from './schemas/api-types.ts'
+import { type Index, isOfAll } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
   type CheckedChange,
@@ -144,9 +145,10 @@ async function isTransient(
   collection: Collection,
   { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
 ): Promise<boolean> {
-  if ('unresolved' in refusal || 'referenced' in refusal || 'exists' in refusal) return false
-  if (!('duplicated' in refusal)) return wanted.op !== 'create' && !isTooLarge(refusal)
-  if (wanted.op !== 'upsert' || !refusal.duplicated.every((field) => wanted.on.includes(field))) return false
+  if ('missing' in refusal || 'current' in refusal) return wanted.op !== 'create' && !isTooLarge(refusal)
+  if (wanted.op !== 'upsert' || !('duplicated' in refusal)) return false
+  const { duplicated } = refusal
+  if (!isOfAll(duplicated) || !duplicated.fields.every((field) => wanted.on.includes(field))) return false
   return !(await isHeldOutOfSight(scope, collection, wanted))
 }
 
@@ -203,23 +205,19 @@ async function findByKey(
 ): Promise<Stored | undefined> {
   if (wanted.op !== 'upsert') return undefined
   const of = uniqueKeyOf(collection, wanted.on, wanted.data).map(([name, value]) =>
-    equalTo(name, value, collection.declared?.formats.get(name)),
+    equalTo(name, value, collection.declared ?? { formats: new Map() }),
   )
   const query = { filter: { kind: 'all', of }, order: BY_ID, limit: 1 } as const
   const { rows } = await collection.store.list(scope, collection, query)
   return rows[0]
 }
 
-/** Compares texts of a format by their canonical text. */
-function equalTo(name: string, value: Json, format: Format | undefined): Filter {
-  const test: Test = { op: 'in', values: [[sortKey(format, value) as Json]] }
-  return { kind: 'test', path: [name], test, not: false, ...(format !== undefined && { as: format }) }
-}
-
 /** The values by which an upsert finds its document. @throws Problem if they are not declared unique, or absent */
 function uniqueKeyOf({ name, declared }: Collection, on: readonly string[], data: object): [string, Json][] {
-  const isKey = ({ unique, state, fields }: Index) =>
-    unique && state === 'ready' && fields.length === on.length && fields.every((field) => on.includes(field))
+  const hasFields = ({ fields }: Index) =>
+    fields.length === on.length && fields.every((field) => on.includes(field))
+  const isKey = (index: Index) =>
+    index.unique && index.state === 'ready' && isOfAll(index) && hasFields(index)
   if (declared?.indexes.some(isKey) !== true) {
     const detail = `${on.join(', ').slice(0, 200)} is not declared unique in ${name}.`
     throw new Problem('upsert_not_unique', { detail })
@@ -232,11 +230,9 @@ function uniqueKeyOf({ name, declared }: Collection, on: readonly string[], data
 }
 
 /** After a version mismatch, reports the version of now rather than the one that was read. */
-async function problemNow(
-  scope: WorkspaceScope,
-  { collection, id }: CheckedChange,
-  refusal: Refusal,
-): Promise<unknown> {
+async function problemNow(scope: WorkspaceScope, change: CheckedChange, refusal: Refusal): Promise<unknown> {
+  const { collection, id } = change
+  if (isWithOther(refusal)) return conflictProblem(scope, change, refusal)
   if ('referenced' in refusal)
     return referencedProblem(scope, { name: collection.name, id }, refusal.referenced)
   if (!('current' in refusal) || isTooLarge(refusal)) return problemOf(refusal)

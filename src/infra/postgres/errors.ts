@@ -147,6 +147,12 @@ export function violated(error: unknown): string | undefined {
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
 }
 
+/** The name of a violated exclusion constraint, or of the trigger that has refused a row; undefined for other errors. */
+export function violatedCondition(error: unknown): string | undefined {
+  if (!(error instanceof DatabaseError)) return undefined
+  return error.code === '23P01' || error.code === '23514' ? error.constraint : undefined
+}
+
 /** True if the statement was refused by a trigger or constraint of that name. */
 export const isRefusedBy = (error: unknown, constraint: string): boolean =>
   error instanceof DatabaseError && error.constraint === constraint

@@ -203,6 +203,8 @@ const DECLARED = toDeclaration({
     mode: 'enforce',
     columns: [],
     relations: [],
+    checks: [],
+    exclusions: [],
     indexes: [],
   },
   ...{ access: {}, schema: SCHEMA },

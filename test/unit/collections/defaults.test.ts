@@ -63,6 +63,8 @@ test('defaults: hundreds that take long to validate: other requests get turns of
     indexes: [],
     unique: [],
     references: [],
+    checks: [],
+    exclude: [],
     hasDocumentStore: false,
     ...{ workspaceId: 'ws', collection: 'c' },
   } as const

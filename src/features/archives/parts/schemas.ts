@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { addForeignKeys } from '../../collections/schemas/declared-tables.ts'
+import { addLateConstraints } from '../../collections/schemas/declared-tables.ts'
 import { createSchema, declareCollection } from '../../collections/schemas/schemas-api.ts'
 import { allDeclarations, isDeclared } from '../../collections/schemas/schemas-transfer.ts'
 import { invalid, jsonOf } from '../format/layout.ts'
@@ -30,7 +30,7 @@ export const SCHEMAS: Part = {
 
   // By then all documents are stored that others refer to.
   finish: async ({ admin, ref }) => {
-    await addForeignKeys(admin, ref).catch((error: unknown) => {
+    await addLateConstraints(admin, ref).catch((error: unknown) => {
       if (!(error instanceof Problem) || !WRONG.includes(error.code)) throw error
       throw invalid(`has documents that cannot be stored: ${error.message}`, 'schemas', error)
     })

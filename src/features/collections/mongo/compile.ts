@@ -51,6 +51,8 @@ export function compileFilter(filter: Filter): MongoFilter {
       return NOTHING
     case 'deferred':
       return allOf([])
+    case 'fields':
+      throw new TypeError('only conditions of tables compare two fields')
     case 'exists': {
       const test = exists(filter.path)
       return filter.not ? noneOf(test) : test

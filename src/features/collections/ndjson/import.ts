@@ -13,6 +13,7 @@ import { hiddenIn } from '../../../core/text/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate } from '../check-changes.ts'
+import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
 import type { Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { findHiddenTarget } from '../references/targets.ts'
@@ -150,7 +151,11 @@ class Import {
     if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
     try {
       const added = await collection.store.add(inside, collection, creates)
-      if (!('made' in added)) return { rejected: problemOf(added) }
+      if (!('made' in added)) {
+        const [only, ...others] = creates
+        const isNamed = only !== undefined && others.length === 0 && isWithOther(added)
+        return { rejected: isNamed ? await conflictProblem(inside, only, added) : problemOf(added) }
+      }
       return { created: added.made, existing: creates.length - added.made, failures }
     } catch (error) {
       if (error instanceof Problem && CAUSED_BY_ONE_LINE.has(error.code)) return { rejected: error }

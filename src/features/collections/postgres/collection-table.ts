@@ -11,8 +11,11 @@ import { canonical } from '../../../core/json.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import type { DeclaredExclusion } from '../constraints/constraint.ts'
 import type { Index } from '../schemas/api-types.ts'
 import type { TableColumn } from '../schemas/columns.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import { addChecks, addExclusion, conditionOf, dropChecks, dropExclusion } from './table-constraints.ts'
 import { dropPolicies, type RowConditions, setPolicies } from './table-policies.ts'
 
 /** The part of a declaration that its table depends on. */
@@ -23,6 +26,14 @@ export interface TableDeclaration {
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
   readonly foreignKeys: readonly ForeignKey[]
+  readonly checks: readonly unknown[]
+  readonly exclusions: readonly DeclaredExclusion[]
+}
+
+/** A declaration that its table gets, with all that conditions are compiled from. */
+interface NewTable extends TableDeclaration {
+  readonly conditions: RowConditions
+  readonly declared: Declaration
 }
 
 /** A column of ids, and the name of the table whose documents have them. */
@@ -30,6 +41,8 @@ export interface ForeignKey {
   readonly column: string
   readonly relation: string
 }
+
+type NamedTable = Pick<TableDeclaration, 'id' | 'relation'>
 
 export const tableName = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
   sql`tenon_data.${Sql.identifier(relation)}`
@@ -47,7 +60,7 @@ const regclass = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
 export async function createCollectionTable(
   tables: Statements,
   { tenantId, workspaceId }: WorkspaceRef,
-  declared: TableDeclaration & { readonly conditions: RowConditions },
+  declared: NewTable,
 ): Promise<void> {
   const uncounted = await unlimitedQuotas(tables)
   const table = regclass(declared)
@@ -56,8 +69,10 @@ export async function createCollectionTable(
     sql`call tenon.allow('tenon_service', ${table}, 'workspace', 'select, insert, update, delete')`,
     sql`call tenon.allow('tenon_owner', ${table}, 'workspace', 'select')`,
     ...setPolicies(tableName(declared), declared),
-    ...declared.indexes.map((index) => createIndex(declared, index)),
+    ...declared.indexes.map((index) => createIndex(declared, index, declared.declared)),
     ...declared.foreignKeys.map((key) => addForeignKey(declared, key)),
+    ...addExclusions(declared, declared.exclusions, declared.declared),
+    ...addChecks(tableName(declared), declared.declared),
     sql`call tenon.add_byte_quota(${table}, ${tenantId}, ${workspaceId})`,
     sql`call tenon.add_row_quota('documents', ${table}, null, ${tenantId}, ${workspaceId})`,
     ...uncounted.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
@@ -139,21 +154,41 @@ export const foreignKeyName = ({ id }: Pick<TableDeclaration, 'id'>, column: str
  * The table belongs to one workspace, so its indexes do not begin with tenant and workspace. An index that is not unique ends with
  * the id, so that pages have a total order.
  */
-function createIndex(declared: TableDeclaration, index: Index): Sql {
+function createIndex(table: NamedTable, index: Index, declared: Declaration): Sql {
   const kind = index.unique ? sql`unique index` : sql`index`
-  return sql`create ${kind} ${indexOn(declared, index)}`
+  return sql`create ${kind} ${indexOn(table, index, declared)}`.withLiterals()
 }
 
 /** The statement that builds an index of a table in use, outside of a transaction. */
-export function createIndexOnline(declared: Pick<TableDeclaration, 'id' | 'relation'>, index: Index): Sql {
+export function createIndexOnline(declared: Declaration, index: Index): Sql {
   const kind = index.unique ? sql`unique index` : sql`index`
-  return sql`create ${kind} concurrently if not exists ${indexOn(declared, index)}`
+  return sql`create ${kind} concurrently if not exists ${indexOn(declared, index, declared)}`.withLiterals()
 }
 
-function indexOn(declared: Pick<TableDeclaration, 'id' | 'relation'>, { name, columns, unique }: Index): Sql {
-  const keys = [...columns.map((column) => Sql.identifier(column)), ...(unique ? [] : [sql`id`])]
-  return sql`${indexName(declared, name)} on ${tableName(declared)} (${commas(keys)})`
+function indexOn(table: NamedTable, index: Index, declared: Declaration): Sql {
+  const { name, unique, where } = index
+  const keys = [...keyColumns(index), ...(unique ? [] : [sql`id`])]
+  const condition = where === undefined ? sql`` : sql` where ${conditionOf(where, declared)}`
+  return sql`${indexName(table, name)} on ${tableName(table)} (${commas(keys)})${condition}`
 }
+
+/** The columns of the fields of an index. */
+export const keyColumns = ({ fields, columns }: Pick<Index, 'fields' | 'columns'>): Sql[] =>
+  columns.slice(0, fields.length).map((column) => Sql.identifier(column))
+
+/** The statements that add exclusions to a table. */
+export const addExclusions = (
+  { id, relation }: NamedTable,
+  exclusions: readonly DeclaredExclusion[],
+  declared: Declaration,
+): Sql[] => exclusions.map((one) => addExclusion({ id, table: tableName({ relation }) }, one, declared))
+
+/** The exclusions of one declaration that another has not. */
+export const exclusionsWithout = (
+  one: Pick<TableDeclaration, 'exclusions'>,
+  other: Pick<TableDeclaration, 'exclusions'>,
+): DeclaredExclusion[] =>
+  one.exclusions.filter((own) => !other.exclusions.some((its) => canonical(its) === canonical(own)))
 
 const indexName = ({ id }: Pick<TableDeclaration, 'id'>, name: string): Sql => Sql.identifier(`${id}_${name}`)
 
@@ -161,12 +196,12 @@ const indexName = ({ id }: Pick<TableDeclaration, 'id'>, name: string): Sql => S
  * Alters a table to the columns, indexes and policies of a new declaration, moves values between columns and `extra`, and
  * renames it, so that writers with the former declaration find no table.
  * @param before the declaration as it is, whose row the transaction has locked
- * @returns the new indexes: `ready` if the collection has no documents, else `building`
+ * @returns the new indexes: `ready` if the collection has no documents, else `building`. New exclusions are added afterwards
  */
 export async function changeCollectionTable(
   tables: Statements,
   before: TableDeclaration,
-  after: TableDeclaration & { readonly conditions: RowConditions },
+  after: NewTable,
 ): Promise<Index[]> {
   const name = tableName(before)
   // Row-level security applies to the owner too. The table is locked, so no other transaction sees it without.
@@ -185,14 +220,17 @@ export async function changeCollectionTable(
   await countingBytes(tables, before, after, () =>
     tables.batch(
       ...dropPolicies(name),
+      ...dropChecks(name, before.checks.length),
+      ...exclusionsWithout(before, after).map((one) => dropExclusion({ id: before.id, table: name }, one)),
       ...keysWithout(before, after).map((key) => dropForeignKey(before, key)),
       ...before.indexes
         .filter((index) => isNew(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
       ...changeColumns(name, before.columns, after.columns),
-      ...created.map((index) => createIndex(at, index)),
+      ...created.map((index) => createIndex(at, index, after.declared)),
       ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
       ...setPolicies(name, after),
+      ...addChecks(name, after.declared),
       sql`alter table ${name} force row level security`,
     ),
   )

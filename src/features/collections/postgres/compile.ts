@@ -65,6 +65,8 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       const test = exists(columns(filter.path))
       return filter.not ? sql`not ${test}` : test
     }
+    case 'fields':
+      return compareFields(filter, columns)
     case 'test': {
       const column = columns(filter.path, filter.as)
       const test = compileTest(column, filter.test, filter.path)
@@ -125,6 +127,20 @@ function compileTest(column: Column, test: Test, path: Path): Sql {
     case 'lte':
       return compared(column, test.op, test.value, path)
   }
+}
+
+/** Null, and so neither true nor false, if one of the values is. */
+function compareFields(
+  { path, other, op, not, as }: Extract<Filter, { kind: 'fields' }>,
+  columns: Columns,
+): Sql {
+  const [one, another] = [columns(path, as), columns(other, as)]
+  // The field of a reference is a uuid, other fields of that format are texts.
+  const isMixed = one.type !== another.type && [one.type, another.type].includes('uuid')
+  const [a, b] = [one, another].map(({ sql: value }) => (isMixed ? sql`(${value}::text collate "C")` : value))
+  if (a === undefined || b === undefined) throw new TypeError('a comparison has two sides')
+  if (op === 'eq') return not ? sql`(${a} <> ${b})` : sql`(${a} = ${b})`
+  return sql`(${a} ${SIGNS[not ? OPPOSITES[op] : op]} ${b})`
 }
 
 /** The column as an expression that may hold an array or an object. */

@@ -5,7 +5,12 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
+import {
+  changeRefused,
+  failedStatement,
+  violated,
+  violatedCondition,
+} from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
@@ -30,6 +35,7 @@ import { compileAggregate } from './aggregate.ts'
 import { declarationOf, foreignKeyName } from './collection-table.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
+import { exclusionName, violatedCheck } from './table-constraints.ts'
 import {
   blindCreateStatement,
   changeStatement,
@@ -271,12 +277,16 @@ function conflictOf(
   { declared }: Collection,
   verb: CheckedChange['verb'] = 'create',
 ): Conflict | undefined {
-  const constraint = violated(error)
+  const constraint = violated(error) ?? violatedCondition(error)
   if (constraint === undefined || declared === undefined) return undefined
   // The constraint is of the documents that refer to the one that would be deleted.
   if (verb === 'delete') return { referenced: declarationOf(constraint) }
-  const duplicated = declared.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)?.fields
+  const duplicated = declared.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
   if (duplicated !== undefined) return { duplicated }
+  const overlapped = declared.exclusions.find((one) => exclusionName(declared.id, one) === constraint)
+  if (overlapped !== undefined) return { overlapped }
+  const broken = violatedCheck(constraint, declared)
+  if (broken !== undefined) return { broken }
   const unresolved = declared.references.find((reference) => {
     const column = columnOf(reference, declared.columns)
     return column !== undefined && foreignKeyName(declared, column) === constraint
@@ -321,6 +331,7 @@ const isSimilar = (a: CheckedChange | undefined, b: CheckedChange) =>
   b.mustBeNew !== true &&
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true &&
+  (a.collection.declared?.exclusions.length ?? 0) === 0 &&
   (a.collection.declared?.references.length ?? 0) === 0
 
 function statementOf(

@@ -119,6 +119,14 @@ function ofDeclaration(declared: Declaration): Table {
   }
 }
 
+/** The columns of the row that a trigger is called for. */
+export function newRowOf({ columns, mode }: Pick<Declaration, 'columns' | 'mode'>): Columns {
+  const all = columns.map((column) => ({ ...column, sql: sql`new.${Sql.identifier(column.column)}` }))
+  const isCanonical = ({ canonical }: TableColumn) => canonical !== undefined
+  const written = all.filter((column) => !isCanonical(column))
+  return resolver(written, all.filter(isCanonical), sql`new.extra`, mode === 'enforce')
+}
+
 /** PostgreSQL takes a hundred arguments. */
 const MEMBERS_AT_ONCE = 50
 

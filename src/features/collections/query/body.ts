@@ -1,7 +1,7 @@
 /** Parses the JSON filter of a structured query. */
 
 import { isObject, shortQuote } from '../../../core/json.ts'
-import { type Filter, type Literal, negated, type Path, type Test } from './filter.ts'
+import { type Comparison, type Filter, type Literal, negated, type Path, type Test } from './filter.ts'
 import {
   checkElements,
   checkJson,
@@ -14,10 +14,16 @@ import {
 import { type Operand, readOperator } from './operators.ts'
 import { Budget, readPath, refusal, type Source } from './syntax.ts'
 
-/** `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold. */
-export function readBodyFilter(filter: JsonObject): Filter {
+/**
+ * `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold.
+ * @param options `comparesFields`: true if an operand may be `{"$field": "name"}`
+ */
+export function readBodyFilter(
+  filter: JsonObject,
+  options?: ConstructorParameters<typeof Budget>[0],
+): Filter {
   checkParts(filter, { code: 'filter_too_large', in: 'body', name: 'filter' })
-  return readAll(filter, new Budget(), 0)
+  return readAll(filter, new Budget(options), 0)
 }
 
 function readAll(filter: JsonObject, budget: Budget, depth: number): Filter {
@@ -54,7 +60,8 @@ function readGroup(key: string, value: unknown, source: Source, budget: Budget, 
 
 /** An object in the place of a value names operators; equality with an object is spelled `{eq: {…}}`. */
 function readTests(path: Path, value: unknown, source: Source, budget: Budget, depth: number): Filter {
-  const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
+  const isOperand = !isObject(value) || (budget.comparesFields && fieldIn(value) !== undefined)
+  const tests = isOperand ? [['eq', value] as const] : Object.entries(value)
   if (tests.length === 0) throw refusal(source, 'An empty object is not a filter of a field.')
   const of = tests.map(([spelled, operand]) => {
     const name = spelled.replace(/^\$/, '')
@@ -69,7 +76,40 @@ function readTests(path: Path, value: unknown, source: Source, budget: Budget, d
 function readTest(path: Path, spelled: string, value: unknown, source: Source, budget: Budget): Filter {
   const [, name = spelled, quantifier] = /^([a-z_]+)\(([a-z]*)\)$/.exec(spelled) ?? []
   const operator = { name: name === 'ne' ? 'neq' : name, quantifier }
+  const other = budget.comparesFields ? fieldIn(value) : undefined
+  if (other !== undefined) {
+    budget.spend(source)
+    return readComparison(path, { ...operator, other: readPath(other, source) }, source)
+  }
   return readOperator(path, operator, jsonOperand(value, source), budget)
+}
+
+/** The name in `{"$field": "name"}`; undefined for other values. */
+function fieldIn(value: unknown): string | undefined {
+  if (!isObject(value) || Object.keys(value).length !== 1) return undefined
+  const { $field: name } = value
+  return typeof name === 'string' ? name : undefined
+}
+
+const COMPARISONS: Readonly<Record<string, { readonly op: 'eq' | Comparison; readonly not: boolean }>> = {
+  eq: { op: 'eq', not: false },
+  neq: { op: 'eq', not: true },
+  gt: { op: 'gt', not: false },
+  gte: { op: 'gte', not: false },
+  lt: { op: 'lt', not: false },
+  lte: { op: 'lte', not: false },
+}
+
+function readComparison(
+  path: Path,
+  { name, quantifier, other }: { name: string; quantifier: string | undefined; other: Path },
+  source: Source,
+): Filter {
+  const comparison =
+    quantifier === undefined && Object.hasOwn(COMPARISONS, name) ? COMPARISONS[name] : undefined
+  if (comparison !== undefined) return { kind: 'fields', path, other, ...comparison }
+  const hint = `Two fields are compared by ${Object.keys(COMPARISONS).join(', ')}.`
+  throw refusal(source, `The operator ${name.slice(0, 50)} takes no field.`, hint)
 }
 
 function jsonOperand(value: unknown, source: Source): Operand {

@@ -43,12 +43,23 @@ function matches(filter: Filter, valueAt: ValueAt, effort: Effort): boolean {
       return (valueAt(filter.path) !== undefined) !== filter.not
     case 'null':
       return isPresent(valueAt(filter.path)) === filter.not
+    case 'fields':
+      return comparesFields(filter, valueAt)
     case 'test': {
       const value = valueAt(filter.path)
       if (!isPresent(value)) return false
       return passes(filter.test, inForm(value, filter.as), { path: filter.path, effort }) !== filter.not
     }
   }
+}
+
+function comparesFields(
+  { path, other, op, not, as }: Extract<Filter, { kind: 'fields' }>,
+  valueAt: ValueAt,
+): boolean {
+  const [value, bound] = [inForm(valueAt(path), as), inForm(valueAt(other), as)]
+  if (!isPresent(value) || !isPresent(bound)) return false
+  return (op === 'eq' ? equals(value, bound) : compared(value, op, [bound as Json], path)) !== not
 }
 
 /** The value at a path below an object or array; a whole number names a member or an element. */

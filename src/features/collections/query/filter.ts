@@ -55,6 +55,18 @@ export type Filter =
       readonly not: boolean
       readonly as?: Format
     }
+  /**
+   * The values of two fields of the document, compared with each other: a test that fails, with and without `not`, if one of them is null
+   * or missing. Only conditions of declarations have it.
+   */
+  | {
+      readonly kind: 'fields'
+      readonly path: Path
+      readonly op: 'eq' | Comparison
+      readonly other: Path
+      readonly not: boolean
+      readonly as?: Format
+    }
   /** Null or missing; with `not`, neither. `as`: the canonical text may be tested instead if each value has one. */
   | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
   /** Existing, even if null; with `not`, missing. */
@@ -98,7 +110,8 @@ export function negated(filter: Filter): Filter {
 
 /** Every path that a filter uses. */
 export function pathsOf(filter: Filter): Path[] {
-  return 'of' in filter ? filter.of.flatMap(pathsOf) : [filter.path]
+  if ('of' in filter) return filter.of.flatMap(pathsOf)
+  return filter.kind === 'fields' ? [filter.path, filter.other] : [filter.path]
 }
 
 /** True if a name may also be the index of an array. */

@@ -22,6 +22,28 @@ export function refusal(source: Source, detail: string, hint?: string): Problem 
   return new Problem(source.code, { detail, errors, ...(hint !== undefined && { hint }) })
 }
 
+/** Runs a check of one member of the body, and names the member in its problem. @param pointer of the member, such as `/access/user/read` */
+export function atPointer<T>(pointer: string, check: () => T): T {
+  try {
+    return check()
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    const [name = '', ...below] = pointer.slice(1).split('/')
+    const detail = error.detail ?? error.message
+    const errors = error.errors.map((one) => ({
+      ...one,
+      in: 'body' as const,
+      pointer: `${pointer}${one.pointer}`,
+    }))
+    throw new Problem('validation_failed', {
+      detail: `${[name, ...below].join('.')}: ${detail}`,
+      errors: errors.length > 0 ? errors : [{ in: 'body', name, pointer, detail }],
+      ...(error.hint !== undefined && { hint: error.hint }),
+      cause: error,
+    })
+  }
+}
+
 /** Names of the platform that a query may use. */
 const SYSTEM_FIELDS = new Set(['_created_at', '_updated_at', '_version', '_owner'])
 
@@ -156,7 +178,13 @@ function rounded(text: string, source: Source): Problem {
 }
 
 export class Budget {
+  /** True if operands may be fields of the document: in conditions of declarations. */
+  readonly comparesFields: boolean
   #left: number = COLLECTION_LIMITS.filtersMax
+
+  constructor({ comparesFields = false }: Partial<Pick<Budget, 'comparesFields'>> = {}) {
+    this.comparesFields = comparesFields
+  }
 
   /** One more test. @throws Problem `filter_too_large` */
   spend(source: Source): void {

@@ -7,7 +7,7 @@ import { ADMINS, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter, Path } from '../query/filter.ts'
-import { readPath } from '../query/syntax.ts'
+import { atPointer, readPath } from '../query/syntax.ts'
 import { CollectionName } from '../schemas/columns.ts'
 import { qualified, type Rule, readRule } from './rule-language.ts'
 
@@ -139,26 +139,8 @@ export function readAccess(access: Access, collection: string): AccessRules {
 }
 
 /** Runs a check of one rule, and names the rule in its problem. */
-export function within<T>(place: `${RoleName | 'lookups'}/${string}`, check: () => T): T {
-  try {
-    return check()
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error
-    const pointer = `/access/${place}`
-    const detail = error.detail ?? error.message
-    const errors = error.errors.map((one) => ({
-      ...one,
-      in: 'body' as const,
-      pointer: `${pointer}${one.pointer}`,
-    }))
-    throw new Problem('validation_failed', {
-      detail: `access.${place.replace('/', '.')}: ${detail}`,
-      errors: errors.length > 0 ? errors : [{ in: 'body', name: 'access', pointer, detail }],
-      ...(error.hint !== undefined && { hint: error.hint }),
-      cause: error,
-    })
-  }
-}
+export const within = <T>(place: `${RoleName | 'lookups'}/${string}`, check: () => T): T =>
+  atPointer(`/access/${place}`, check)
 
 /** The documents for which a caller has a right: all of them, none, or it depends on the document (decision 49). */
 export type Permission = boolean | Filter

@@ -2,10 +2,12 @@
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { patternChars } from '../constraints/condition.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import { type Filter, type Path, pathText } from '../query/filter.ts'
+import { isOfAll } from '../schemas/api-types.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
@@ -66,17 +68,15 @@ function checkRule(
 }
 
 function checkPatterns(rule: Rule): void {
-  if (patternChars(rule) > COLLECTION_LIMITS.rulePatternCharsMax)
+  if (patternCharsOf(rule) > COLLECTION_LIMITS.rulePatternCharsMax)
     throw ruleProblem(
       `The patterns of a rule have at most ${COLLECTION_LIMITS.rulePatternCharsMax} characters together.`,
     )
 }
 
-function patternChars(rule: Rule | Filter): number {
-  if ('of' in rule) return rule.of.reduce((sum, part) => sum + patternChars(part), 0)
-  if (rule.kind === 'filter') return patternChars(rule.filter)
-  if (rule.kind !== 'test' || rule.test.op !== 'like') return 0
-  return rule.test.pattern.reduce((sum, part) => sum + (typeof part === 'string' ? 1 : part.text.length), 0)
+function patternCharsOf(rule: Rule): number {
+  if ('of' in rule) return rule.of.reduce((sum, part) => sum + patternCharsOf(part), 0)
+  return rule.kind === 'filter' ? patternChars(rule.filter) : 0
 }
 
 /** @throws Problem unless the collection is declared, and has the fields; what is looked up may not depend on lookups */
@@ -203,7 +203,7 @@ function constantOf(rule: Rule | Filter): boolean | undefined {
 
 /** Read rules that no index serves: each page then reads the whole collection. */
 export function unservedRules(declared: Declaration): DeclarationWarning[] {
-  const first = new Set(declared.indexes.map(({ fields }) => fields[0]))
+  const first = new Set(declared.indexes.filter(isOfAll).map(({ fields }) => fields[0]))
   return ROLE_NAMES.flatMap((role) => {
     const { read } = declared.rules[role]
     if (typeof read !== 'object' || constantOf(read) !== undefined || isServed(read, first)) return []

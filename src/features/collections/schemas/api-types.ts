@@ -3,11 +3,13 @@
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Time } from '../../../access/operation-builders.ts'
-import { shortQuote } from '../../../core/json.ts'
+import { canonical, shortQuote } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { Condition, type FieldTypes, fieldsOf, readCondition } from '../constraints/condition.ts'
+import { Checks, columnsOfFields, Exclusions } from '../constraints/constraint.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { Reference, RequestedReferences } from '../references/reference.ts'
 import { Access } from '../rules/access.ts'
@@ -25,40 +27,57 @@ const RequestedIndexList = Type.Array(Type.Object({ fields: FieldNames }, { addi
   description:
     'Indexes on declared scalar fields, in the order of comparison: `[{"fields": ["status", "score"]}]`.',
 })
-const RequestedUnique = Type.Array(FieldNames, {
-  maxItems: COLLECTION_LIMITS.indexesMax,
-  description:
-    'Declared scalar fields whose values must be unique: `[["email"]]`. `null` and missing values never conflict.',
-})
+const RequestedUnique = Type.Array(
+  Type.Union([
+    FieldNames,
+    Type.Object({ fields: FieldNames, where: Type.Optional(Condition) }, { additionalProperties: false }),
+  ]),
+  {
+    maxItems: COLLECTION_LIMITS.indexesMax,
+    description:
+      'Declared scalar fields whose values must be unique: `[["email"]]`, or only among the documents that meet a condition: `[{"fields": ["slug"], "where": {"state": "published"}}]`. `null` and missing values never conflict.',
+  },
+)
 
 /** As a declaration shows it. */
 export const IndexState = Type.Object({
   name: Type.String(),
   fields: Type.Array(Type.String()),
   unique: Type.Boolean(),
+  where: Type.Optional(Condition),
   state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
   reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
 })
 
 export interface Index extends Static<typeof IndexState> {
+  /** Those of its fields, and then those that its condition uses. */
   readonly columns: readonly string[]
 }
 
+/** True if an index has all documents, not only those that meet a condition: so it serves queries and upserts. */
+export const isOfAll = ({ where }: Pick<Index, 'where'>): boolean => where === undefined
+
 export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
-  readonly unique: readonly (readonly string[])[]
+  readonly unique: readonly (
+    | readonly string[]
+    | { readonly fields: readonly string[]; readonly where?: Condition | undefined }
+  )[]
   /** Each has an index of its field. */
   readonly references: readonly { readonly field: string }[]
 }
 
-type IndexDefinition = Pick<Index, 'fields' | 'unique'>
+type IndexDefinition = Pick<Index, 'fields' | 'unique' | 'where'>
 
 /** Requested indexes in one form: unique indexes last, no duplicates. */
 export function indexDefinitions({ indexes, unique, references }: RequestedIndexes): IndexDefinition[] {
   const definitions = [
     ...references.map(({ field }) => ({ fields: [field], unique: false })),
     ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
-    ...unique.map((fields) => ({ fields: [...fields], unique: true })),
+    ...unique.map((one) => {
+      const { fields, where } = 'fields' in one ? one : { fields: one }
+      return { fields: [...fields], unique: true, ...(where !== undefined && { where }) }
+    }),
   ]
   return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
@@ -74,7 +93,9 @@ export function requestedOf(
     indexes: indexes
       .filter((index) => !index.unique && !isOfReference(index))
       .map(({ fields }) => ({ fields })),
-    unique: indexes.filter(({ unique }) => unique).map(({ fields }) => fields),
+    unique: indexes
+      .filter(({ unique }) => unique)
+      .map(({ fields, where }) => (where === undefined ? fields : { fields, where })),
   }
 }
 
@@ -129,6 +150,7 @@ export interface IndexesBefore {
 export function indexesOf(
   definitions: readonly IndexDefinition[],
   columns: readonly TableColumn[],
+  types: FieldTypes,
   before: IndexesBefore = { indexes: [], last_index: 0, retryFailed: false },
 ): Index[] {
   let last = highestNumber(
@@ -136,11 +158,15 @@ export function indexesOf(
     before.indexes.map(({ name }) => name),
   )
   return definitions.map((one) => {
-    const names = one.fields.map((field) => columnOf(field, columns))
+    const { where } = one
+    const ofCondition =
+      where === undefined ? [] : columnsOfFields(fieldsOf(readCondition(where, types)), columns)
+    const names = [...one.fields.map((field) => columnOf(field, columns)), ...ofCondition]
     const existing = before.indexes.find(
       (index) =>
         index.unique === one.unique &&
         index.columns.join() === names.join() &&
+        canonical(index.where ?? null) === canonical(where ?? null) &&
         !(before.retryFailed && index.state === 'failed'),
     )
     if (existing !== undefined) return existing
@@ -174,6 +200,8 @@ export const Changeable = {
   indexes: Type.Optional(RequestedIndexList),
   unique: Type.Optional(RequestedUnique),
   references: Type.Optional(RequestedReferences),
+  checks: Type.Optional(Checks),
+  exclude: Type.Optional(Exclusions),
 }
 
 export const Schema = Type.Object({
@@ -187,6 +215,8 @@ export const Schema = Type.Object({
   access: Access,
   indexes: Type.Array(IndexState),
   references: Type.Array(Reference),
+  checks: Checks,
+  exclude: Exclusions,
   revision: Type.Integer({
     description: 'Revision of the declaration, incremented by one with every change.',
   }),
@@ -204,7 +234,9 @@ export type Schema = Static<typeof Schema>
 /** The columns of an index are internal. */
 export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
   (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
-    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes, relations as "references",
+    from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes, relations as "references", checks,
+  (select coalesce(jsonb_agg(x - 'columns' - 'name' order by n), '[]')
+    from jsonb_array_elements(exclusions) with ordinality as e (x, n)) as exclude,
   revision, created_at, updated_at`
 
 export const refOf = ({ tenant_id, workspace_id }: Pick<Schema, 'tenant_id' | 'workspace_id'>) =>

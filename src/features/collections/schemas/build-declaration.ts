@@ -4,6 +4,13 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import {
+  type Check,
+  checkConstraints,
+  type DeclaredExclusion,
+  exclusionsOf,
+  type RequestedConstraints,
+} from '../constraints/constraint.ts'
 import { checkFields } from '../document.ts'
 import type { RowConditions } from '../postgres/table-policies.ts'
 import { checkReferences, type Reference } from '../references/reference.ts'
@@ -29,6 +36,7 @@ import {
   type ColumnsBefore,
   columnsOf,
   defaultsOf,
+  formatsOf,
   propertiesWithDefault,
   scalarsOf,
   type TableColumn,
@@ -39,7 +47,7 @@ import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
-export interface DeclarationRequest extends RequestedIndexes {
+export interface DeclarationRequest extends RequestedIndexes, RequestedConstraints {
   readonly workspaceId: string
   readonly collection: string
   readonly store: 'relational' | 'document'
@@ -54,7 +62,8 @@ export interface DeclarationRequest extends RequestedIndexes {
 }
 
 /** The declaration before a change. */
-export type DeclarationBefore = ColumnsBefore & IndexesBefore
+export type DeclarationBefore = ColumnsBefore &
+  IndexesBefore & { readonly exclusions: readonly DeclaredExclusion[] }
 
 export interface BuiltDeclaration {
   readonly schema: SchemaObject
@@ -62,6 +71,10 @@ export interface BuiltDeclaration {
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
   readonly references: readonly Reference[]
+  readonly checks: readonly Check[]
+  readonly exclusions: readonly DeclaredExclusion[]
+  /** The same as documents will be compared with it; its id and the name of its table are not known yet. */
+  readonly declared: Declaration
   readonly conditions: RowConditions
   readonly warnings: readonly DeclarationWarning[]
 }
@@ -75,15 +88,19 @@ export async function buildDeclaration(
   const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
-  const { access, collection, store, mode, references, hasDocumentStore } = request
+  const { access, collection, store, mode, references, checks, hasDocumentStore } = request
   const definitions = indexDefinitions(request)
   const inMongo = hasDocumentStore && store === 'document'
+  if (request.exclude.length > 0) await requireRangeIndexes(scope)
   if (request.isRestored !== true) await checkReferences(scope, references, { ...request, schema })
-  checkIndexes(definitions, { mode, scalars: scalarsOf(schema), inMongo })
-  const indexed = definitions.flatMap(({ fields }) => fields)
+  const types = { scalars: scalarsOf(schema), formats: formatsOf(schema) }
+  checkIndexes(definitions, { mode, scalars: types.scalars, inMongo })
+  const constrained = checkConstraints(request, { ...request, schema, inMongo })
+  const indexed = [...definitions.flatMap(({ fields }) => fields), ...constrained]
   const referring = references.map(({ field }) => field)
   const columns = columnsOf(schema, store, { indexed, referring }, before)
-  const indexes = indexesOf(definitions, columns, before)
+  const indexes = indexesOf(definitions, columns, types, before)
+  const exclusions = exclusionsOf(request.exclude, columns, types, before?.exclusions)
   const declared = toDeclaration({
     id: 'sch',
     collection,
@@ -94,12 +111,14 @@ export async function buildDeclaration(
     indexes,
     access,
     schema,
+    checks,
+    exclusions,
     relations: references,
   })
   checkAccess(declared, await lookedUpIn(scope, request, declared))
   const isOpen = await isOpenToAnon(scope, request.workspaceId)
   return {
-    ...{ schema, prepared, columns, indexes, references },
+    ...{ schema, prepared, columns, indexes, references, checks, exclusions, declared },
     conditions: rowConditions(declared),
     warnings: [
       ...rulesWithoutTests(declared),
@@ -108,6 +127,16 @@ export async function buildDeclaration(
       ...openRules(declared, isOpen),
     ],
   }
+}
+
+/** @throws Problem `not_supported` if the server has no indexes of scalars and ranges together */
+async function requireRangeIndexes(scope: AdminScope): Promise<void> {
+  const row = await scope.row(sql`select from pg_extension where extname = 'btree_gist'`)
+  if (row !== undefined) return
+  throw new Problem('not_supported', {
+    detail: 'The database of this installation lacks the extension btree_gist, which `exclude` needs.',
+    adminHint: 'An administrator of the database can add it: create extension btree_gist.',
+  })
 }
 
 /** True if anon keys of the workspace read what is declared without `access`. */

@@ -12,6 +12,7 @@ import { refusal } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
+import { type Check, requestedExclusions } from '../constraints/constraint.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { documentsOf } from '../mongo/documents.ts'
 import { mongoStore } from '../mongo/store.ts'
@@ -20,11 +21,18 @@ import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
 import { type Reference, referencesOf, referringKey } from '../references/reference.ts'
 import { requireRightToWiden } from '../rules/access.ts'
+import type { DeclarationWarning } from '../rules/check-access.ts'
 import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { cacheKey, DECLARATION, toDeclaration } from './declaration-cache.ts'
+import {
+  cacheKey,
+  DECLARATION,
+  type Declaration,
+  type DeclarationRow,
+  toDeclaration,
+} from './declaration-cache.ts'
 import { changeDeclaredTable, type DeclaredRow } from './declared-tables.ts'
 import { evaluateInThread } from './evaluate-in-thread.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
@@ -75,7 +83,8 @@ export async function changeSchema(
     const { schema, mode, access } = row
     if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
-      ...{ schema, mode, access, ...requestedOf(row.indexes, row.relations), ...change },
+      ...{ schema, mode, access, ...requestedOf(row.indexes, row.relations) },
+      ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ...change },
       references: change.references === undefined ? row.relations : referencesOf(change.references),
       ...{ workspaceId: row.workspace_id, collection: row.collection },
       ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
@@ -83,8 +92,12 @@ export async function changeSchema(
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
     const changed = await tryChange(scope, row, request, built)
-    if (changed !== undefined) forget(scope, row, [...row.relations, ...built.references])
-    return changed
+    if (changed === undefined) return undefined
+    forget(scope, row, [...row.relations, ...built.references])
+    const warnings = await warningsOfChecks(scope, id, row.checks)
+    return warnings.length === 0
+      ? changed
+      : { ...changed, schema: withWarnings(changed.schema, { warnings }) }
   })
 }
 
@@ -138,18 +151,60 @@ async function tryChange(
 function isChanged(
   row: DeclaredRow,
   { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
-  { schema, columns, indexes, references: relations }: BuiltDeclaration,
+  { schema, columns, indexes, references: relations, checks, exclusions }: BuiltDeclaration,
 ): boolean {
-  const comparable = (
-    one: Pick<DeclaredRow, 'schema' | 'mode' | 'access' | 'columns' | 'indexes' | 'relations'>,
-  ) =>
-    canonical([one.schema, one.mode, one.access, one.columns, one.indexes.map(definitionOf), one.relations])
-  return comparable(row) !== comparable({ schema, mode, access, columns, indexes, relations })
+  type Comparable = Omit<DeclarationRow, 'id' | 'collection' | 'relation' | 'store'>
+  const comparable = (one: Comparable) =>
+    canonical([
+      ...[one.schema, one.mode, one.access, one.columns, one.indexes.map(definitionOf)],
+      ...[one.relations, one.checks, one.exclusions],
+    ])
+  const after = { schema, mode, access, columns, indexes, relations, checks, exclusions }
+  return comparable(row) !== comparable(after)
 }
 
 /** The declaration as the response to a change shows it. */
-export const withWarnings = (schema: Schema, { warnings }: BuiltDeclaration): Schema =>
-  warnings.length === 0 ? schema : { ...schema, warnings: [...warnings] }
+export const withWarnings = (schema: Schema, { warnings }: Pick<BuiltDeclaration, 'warnings'>): Schema =>
+  warnings.length === 0 ? schema : { ...schema, warnings: [...(schema.warnings ?? []), ...warnings] }
+
+/** Warns of documents that were there before a check and break it: they stay as they are. */
+async function warningsOfChecks(
+  scope: AdminScope,
+  id: string,
+  before: readonly Check[],
+): Promise<DeclarationWarning[]> {
+  const isNew = (check: Check) => !before.some((other) => canonical(other.check) === canonical(check.check))
+  const row = await read(scope, id)
+  const declared = toDeclaration(row)
+  const warnings: DeclarationWarning[] = []
+  for (const [index, check] of row.checks.entries()) {
+    const broken = isNew(check) ? declared.checks[index]?.broken : undefined
+    const found = broken && (await countBroken(openDocuments(scope, refOf(row)), declared, broken))
+    if (found === undefined || found === 0) continue
+    const many = found > COLLECTION_LIMITS.exactCountMax ? `About ${found} documents` : `${found} documents`
+    const detail = `${found === 1 ? 'One document breaks' : `${many} break`} the check ${check.name}. What is stored stays; a later write of such a document must meet the check.`
+    warnings.push({ pointer: `/checks/${index}`, detail })
+  }
+  return warnings
+}
+
+/** @returns undefined if they are not in PostgreSQL, or too many to be counted in time */
+async function countBroken(
+  service: WorkspaceScope,
+  declared: Declaration,
+  broken: Filter,
+): Promise<number | undefined> {
+  if (declared.store === 'document' && documentsOf(service) !== undefined) return undefined
+  const readers = { anon: false, user: false }
+  const collection = { name: declared.collection, declared, permissions: ALL_RIGHTS, readers }
+  const query = { filter: broken, order: BY_ID, limit: 1, count: 'estimated' } as const
+  const counted = postgresStore.list(service, { ...collection, store: postgresStore }, query)
+  const found = await counted.catch((error: unknown) => {
+    if (error instanceof Problem && error.code === 'query_timeout') return undefined
+    throw error
+  })
+  return found?.total
+}
 
 /** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
 function needsValidation(row: DeclaredRow, built: BuiltDeclaration, mode: string): boolean {

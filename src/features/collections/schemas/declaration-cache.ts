@@ -3,6 +3,12 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { cached } from '../../../access/scope-cache.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import {
+  type Check,
+  type DeclaredCheck,
+  type DeclaredExclusion,
+  readChecks,
+} from '../constraints/constraint.ts'
 import type { Reference } from '../references/reference.ts'
 import { type Access, type AccessRules, readAccess } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
@@ -25,6 +31,10 @@ export interface Declaration {
   readonly access: Access
   /** The fields that hold ids of documents of other collections. */
   readonly references: readonly Reference[]
+  /** The conditions that each document must meet. */
+  readonly checks: readonly DeclaredCheck[]
+  /** The ranges that do not overlap. */
+  readonly exclusions: readonly DeclaredExclusion[]
   readonly schema: Prepared
   /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -38,23 +48,29 @@ export const cacheKey = (collection: string) => `schema/${collection}`
 
 /** The row of a declaration, as `DECLARATION` selects it. */
 export interface DeclarationRow
-  extends Pick<Declaration, 'id' | 'collection' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
+  extends Pick<
+    Declaration,
+    'id' | 'collection' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes' | 'exclusions'
+  > {
   readonly schema: SchemaObject
+  /** As they were declared. */
+  readonly checks: readonly Check[]
   readonly access: Access
   readonly relations: readonly Reference[]
 }
-export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema, relations`
+export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema, relations, checks, exclusions`
 
 export function toDeclaration(row: DeclarationRow): Declaration {
   const { id, collection, relation, store, mode, columns, indexes, access, schema, relations } = row
+  const types = { scalars: scalarsOf(schema), formats: formatsOf(schema) }
   return {
-    ...{ id, collection, relation, store, mode, columns, indexes },
+    ...{ id, collection, relation, store, mode, columns, indexes, ...types },
     rules: readAccess(access, collection),
     access,
     references: relations,
+    checks: readChecks(row.checks, types),
+    exclusions: row.exclusions,
     schema: prepare(schema),
-    scalars: scalarsOf(schema),
-    formats: formatsOf(schema),
     defaults: defaultsOf(schema),
   }
 }

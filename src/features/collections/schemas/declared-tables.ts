@@ -5,21 +5,26 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
+import type { Statements } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { requireDisjoint } from '../constraints/disjoint.ts'
 import {
+  addExclusions,
   changeCollectionTable,
   createCollectionTable,
   dropCollectionTable,
+  exclusionsWithout,
   keysWithout,
   restoreForeignKeys,
   tableName,
 } from '../postgres/collection-table.ts'
+import { addChecks, dropChecks } from '../postgres/table-constraints.ts'
 import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
 import { checkReferences } from '../references/reference.ts'
 import { refOf, type Schema } from './api-types.ts'
 import type { BuiltDeclaration } from './build-declaration.ts'
 import { highestNumber } from './columns.ts'
-import { DECLARATION, type DeclarationRow } from './declaration-cache.ts'
+import { DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
 
 const openTables = privilege('collections.tables')
 const openDocuments = privilege('collections.emptiness')
@@ -40,15 +45,16 @@ const lockCollection = ({
 
 /**
  * Creates the table of a declaration whose row the transaction has inserted.
- * @param isRestored true if its foreign keys are added later
+ * @param isRestored true if its foreign keys and checks are added later
  * @returns false if the collection has documents that were written undeclared
  */
 export async function createDeclaredTable(
   transaction: AdminScope,
   schema: Schema,
-  { columns, indexes, conditions, references }: BuiltDeclaration,
+  built: BuiltDeclaration,
   isRestored: boolean,
 ): Promise<boolean> {
+  const { columns, indexes, conditions, references, exclusions } = built
   const ref = refOf(schema)
   const referring = { workspaceId: ref.workspaceId, collection: schema.collection, relation: schema.id }
   const foreignKeys = isRestored ? [] : await lockTargets(transaction, { ...referring, references, columns })
@@ -57,8 +63,11 @@ export async function createDeclaredTable(
     sql`select from documents where collection = ${schema.collection} limit 1`,
   )
   if (documents.length > 0) return false
+  const checks = isRestored ? [] : built.declared.checks
+  const declared = { ...built.declared, checks }
   const table = { id: schema.id, relation: schema.id, columns, indexes, conditions, foreignKeys }
-  await createCollectionTable(openTables(transaction, ref), ref, table)
+  const constraints = { checks, exclusions, declared }
+  await createCollectionTable(openTables(transaction, ref), ref, { ...table, ...constraints })
   return true
 }
 
@@ -66,16 +75,9 @@ export async function createDeclaredTable(
 export async function changeDeclaredTable(
   transaction: AdminScope,
   row: DeclaredRow,
-  {
-    schema,
-    mode,
-    access,
-    columns,
-    indexes,
-    conditions,
-    references,
-  }: BuiltDeclaration & Pick<DeclaredRow, 'mode' | 'access'>,
+  changed: BuiltDeclaration & Pick<DeclaredRow, 'mode' | 'access'>,
 ): Promise<void> {
+  const { columns, references } = changed
   const revision = row.revision + 1
   const ref = refOf(row)
   const { workspaceId } = ref
@@ -85,13 +87,30 @@ export async function changeDeclaredTable(
   const before = { ...row, foreignKeys: await keysOf({ ...row, references: row.relations }) }
   const foreignKeys = await keysOf({ references, columns })
   const tables = openTables(transaction, ref)
-  const after = { id: row.id, relation: `${row.id}_${revision}`, columns, indexes, conditions, foreignKeys }
+  const after = { ...changed, id: row.id, relation: `${row.id}_${revision}`, foreignKeys }
   const indexesAfter = await changeCollectionTable(tables, before, after)
+  const exclusions = exclusionsWithout(after, before)
+  await requireDisjoint(openDocuments(transaction, ref), after, { ...changed, exclusions })
+  await tables.batch(...addExclusions(after, exclusions, changed.declared))
   const keys = keysWithout({ foreignKeys }, before)
   await requireResolved(transaction, ref, {
     relation: after.relation,
     keys: keys.map((key) => (key.relation === relation ? { ...key, relation: after.relation } : key)),
   })
+  await updateRow(tables, row, { ...changed, indexes: indexesAfter, revision })
+}
+
+async function updateRow(
+  tables: Statements,
+  row: DeclaredRow,
+  {
+    revision,
+    ...changed
+  }: Omit<BuiltDeclaration, 'declared'> & Pick<DeclaredRow, 'mode' | 'access' | 'revision'>,
+): Promise<void> {
+  const { mode, columns, indexes } = changed
+  const json = (name: 'schema' | 'columns' | 'access' | 'indexes' | 'references' | 'checks' | 'exclusions') =>
+    sql`${JSON.stringify(changed[name])}::jsonb`
   const lastColumn = highestNumber(
     row.last_column,
     [...row.columns, ...columns].map(({ column }) => column),
@@ -101,23 +120,25 @@ export async function changeDeclaredTable(
     [...row.indexes, ...indexes].map(({ name }) => name),
   )
   await tables.batch(sql`
-    update schemas set schema = ${JSON.stringify(schema)}::jsonb, mode = ${mode}, columns = ${JSON.stringify(columns)}::jsonb,
-        access = ${JSON.stringify(access)}::jsonb, indexes = ${JSON.stringify(indexesAfter)}::jsonb, revision = ${revision},
-        relations = ${JSON.stringify(references)}::jsonb, updated_at = now(), last_column = ${lastColumn}, last_index = ${lastIndex}
+    update schemas set schema = ${json('schema')}, mode = ${mode}, columns = ${json('columns')}, access = ${json('access')},
+        indexes = ${json('indexes')}, relations = ${json('references')}, checks = ${json('checks')},
+        exclusions = ${json('exclusions')}, revision = ${revision}, updated_at = now(), last_column = ${lastColumn},
+        last_index = ${lastIndex}
       where id = ${row.id}`)
 }
 
 /**
- * Adds the foreign keys of all declarations of a workspace that was restored. It may be repeated.
+ * Adds the foreign keys and checks of all declarations of a workspace that was restored: its documents may break a check that is younger
+ * than they are. It may be repeated.
  * @throws Problem `schema_incompatible` if a document refers to one that is not there; `validation_failed` or `not_supported` for a reference
  *   that could not be declared
  */
-export async function addForeignKeys(
+export async function addLateConstraints(
   scope: AdminScope,
   { tenantId, workspaceId }: WorkspaceRef,
 ): Promise<void> {
   const referring = await scope.rows<DeclaredRow>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id from schemas where workspace_id = ${workspaceId} and relations <> '[]'`)
+    select ${DECLARATION}, tenant_id, workspace_id from schemas where workspace_id = ${workspaceId} and (relations <> '[]' or checks <> '[]')`)
   for (const row of referring) {
     await checkReferences(scope, row.relations, {
       ...row,
@@ -126,7 +147,12 @@ export async function addForeignKeys(
     })
     await scope.transaction(async (transaction) => {
       const keys = await lockTargets(transaction, { ...row, workspaceId, references: row.relations })
-      await openTables(transaction, refOf(row)).batch(...restoreForeignKeys(row, keys))
+      const table = tableName(row)
+      await openTables(transaction, refOf(row)).batch(
+        ...restoreForeignKeys(row, keys),
+        ...dropChecks(table, row.checks.length),
+        ...addChecks(table, toDeclaration(row)),
+      )
       await requireResolved(transaction, refOf(row), { relation: row.relation, keys })
     }, tenantId)
   }

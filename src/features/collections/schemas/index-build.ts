@@ -6,10 +6,12 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { type IndexBuildInput, QUEUES, type WorkFailure } from '../../../core/work.ts'
 import type { Builder } from '../../../infra/postgres/index-builder.ts'
-import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import { commas, sql } from '../../../infra/postgres/sql.ts'
 import { JOB_COLUMNS, type Job } from '../../tenants/jobs.ts'
-import { createIndexOnline } from '../postgres/collection-table.ts'
+import { createIndexOnline, keyColumns, tableName } from '../postgres/collection-table.ts'
+import { conditionOf } from '../postgres/table-constraints.ts'
 import { COLUMNS, type Index, type Schema } from './api-types.ts'
+import { DECLARATION, type Declaration, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
 
 /** A job that is yet to be started. */
 export interface IndexBuild {
@@ -118,11 +120,9 @@ export async function buildIndex(
 ): Promise<void> {
   await recordStep(admin, input, name, { state: 'running' })
   if (builder === undefined) throw withoutBuilder()
-  const declared = await admin.row<{ id: string; relation: string; index: Index }>(sql`
-    select id, relation, i as index from schemas, jsonb_array_elements(indexes) i
-    where id = ${input.schema_id} and i->>'name' = ${name}`)
-  if (declared === undefined) throw new Problem('not_found', { detail: 'This index is no longer declared.' })
-  const statement = createIndexOnline(declared, declared.index)
+  const found = await findIndex(admin, input.schema_id, name)
+  if (found === undefined) throw new Problem('not_found', { detail: 'This index is no longer declared.' })
+  const statement = createIndexOnline(found.declared, found.index)
   const built = await builder.build(workspace.ref, { schemaId: input.schema_id, name }, statement)
   if (!built) throw await duplicates(workspace, input.schema_id, name)
   await recordStep(admin, input, name, { state: 'succeeded' })
@@ -175,24 +175,34 @@ const withoutBuilder = () =>
       'This installation builds no indexes of collections with documents: its worker has no DATABASE_BUILDER_URL.',
   })
 
+async function findIndex(
+  scope: Pick<AdminScope, 'row'>,
+  schemaId: string,
+  name: string,
+): Promise<{ readonly index: Index; readonly declared: Declaration } | undefined> {
+  const row = await scope.row<DeclarationRow>(sql`select ${DECLARATION} from schemas where id = ${schemaId}`)
+  const index = row?.indexes.find((one) => one.name === name)
+  return row === undefined || index === undefined ? undefined : { index, declared: toDeclaration(row) }
+}
+
 /** Finds some documents with equal values in the fields of a unique index, in groups. */
 async function duplicates(scope: WorkspaceScope, schemaId: string, name: string): Promise<Problem> {
-  const row = await scope.row<{ relation: string; index: Index }>(sql`
-    select relation, i as index from schemas, jsonb_array_elements(indexes) i
-    where id = ${schemaId} and i->>'name' = ${name}`)
-  if (row === undefined) return notFound('index')
-  const columns = row.index.columns.map((column) => Sql.identifier(column))
-  const isPresent = columns.reduce((all, column) => sql`${all} and ${column} is not null`, sql`true`)
+  const found = await findIndex(scope, schemaId, name)
+  if (found === undefined) return notFound('index')
+  const { index, declared } = found
+  const columns = keyColumns(index)
+  const condition = index.where === undefined ? sql`true` : conditionOf(index.where, declared)
+  const isCompared = columns.reduce((all, column) => sql`${all} and ${column} is not null`, condition)
   const groups = await scope.rows<{ ids: string[] }>(sql`
-    select (array_agg(id::text order by id))[1:5] as ids from tenon_data.${Sql.identifier(row.relation)}
-    where ${isPresent} group by ${commas(columns)} having count(*) > 1 order by min(id::text) limit 5`)
-  const fields = row.index.fields.join(', ')
+    select (array_agg(id::text order by id))[1:5] as ids from ${tableName(declared)}
+    where ${isCompared} group by ${commas(columns)} having count(*) > 1 order by min(id::text) limit 5`)
+  const fields = index.fields.join(', ')
   return new Problem('unique_violation', {
     detail:
       `Documents have the same ${fields}: ${groups.map(({ ids }) => ids.join(' and ')).join('; ')}.`.slice(
         0,
         1_000,
       ),
-    members: { fields: row.index.fields, duplicates: groups.map(({ ids }) => ids) },
+    members: { fields: index.fields, duplicates: groups.map(({ ids }) => ids) },
   })
 }

@@ -55,7 +55,7 @@ interface Declaring {
   readonly where?: Sql
   /** Default: a new one. */
   readonly id?: string
-  /** True while an archive is imported: what its references lead to comes later, and then their foreign keys (`addForeignKeys`). */
+  /** True while an archive is imported: what its references lead to comes later, and then their foreign keys and checks (`addLateConstraints`). */
   readonly isRestored?: boolean
 }
 
@@ -66,20 +66,23 @@ export async function declareCollection(
   { where = ACTIVE, id = scope.newId('sch'), isRestored = false }: Declaring = {},
 ): Promise<Schema> {
   const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
+  const { checks = [], exclude = [] } = input
   const references = referencesOf(input.references ?? [])
   requireRightToWiden(scope, undefined, access)
   const built = await buildDeclaration(scope, {
     ...{ store: input.store, schema: input.schema, mode, access },
-    ...{ indexes: requested, unique, references, hasDocumentStore: hasDocumentStore(scope) },
+    ...{ indexes: requested, unique, references, checks, exclude, hasDocumentStore: hasDocumentStore(scope) },
     ...{ workspaceId: input.workspace_id, collection: input.collection, isRestored },
   })
-  const { schema, columns, indexes } = built
+  const { schema, columns, indexes, exclusions } = built
   await checkUnoccupied(scope, input)
   const insert = sql`
-    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations)
+    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations, checks,
+      exclusions)
     select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
       ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
-      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb
+      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb,
+      ${JSON.stringify(checks)}::jsonb, ${JSON.stringify(exclusions)}::jsonb
     from workspaces w where w.id = ${input.workspace_id} and ${where}
       and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
     returning ${COLUMNS}`

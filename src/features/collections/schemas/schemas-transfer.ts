@@ -4,9 +4,14 @@ import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { allRows } from '../../operation-helpers.ts'
+import { type DeclaredExclusion, requestedExclusions } from '../constraints/constraint.ts'
 import { type Index, requestedOf, type Schema } from './api-types.ts'
 
-type Row = Pick<Schema, 'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access' | 'references'> & {
+type Row = Pick<
+  Schema,
+  'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access' | 'references' | 'checks'
+> & {
+  readonly exclusions: readonly DeclaredExclusion[]
   readonly indexes: readonly Index[]
 }
 
@@ -16,10 +21,15 @@ const PAGE = 100
 export async function* allDeclarations(structure: WorkspaceScope) {
   const read = (after: string) =>
     structure.rows<Row>(sql`
-      select id, collection, store, schema, mode, access, indexes, relations as "references" from schemas
+      select id, collection, store, schema, mode, access, indexes, relations as "references", checks, exclusions
+      from schemas
       where id > ${after} order by id limit ${PAGE}`)
-  for await (const { indexes, ...declared } of allRows(PAGE, read, ({ id }) => id))
-    yield { ...declared, ...requestedOf(indexes, declared.references) }
+  for await (const { indexes, exclusions, ...declared } of allRows(PAGE, read, ({ id }) => id))
+    yield {
+      ...declared,
+      ...requestedOf(indexes, declared.references),
+      exclude: requestedExclusions(exclusions),
+    }
 }
 
 export const isDeclared = async (

@@ -1,0 +1,88 @@
+/** Finds the document with which a change conflicts, as far as the caller may read it. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
+import { updatedFields } from '../document.ts'
+import { BY_ID, type Comparison, type Filter, type Test } from '../query/filter.ts'
+import { sortKey } from '../schemas/canonical-text.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import { type CheckedChange, type Conflict, problemOf } from '../store.ts'
+import { readCondition } from './condition.ts'
+
+type WithOther = Extract<Conflict, { duplicated: unknown } | { overlapped: unknown }>
+
+export const isWithOther = (conflict: object): conflict is WithOther =>
+  'duplicated' in conflict || 'overlapped' in conflict
+
+/** The problem of a change that conflicts with another document. It has the id of one that the caller may read. */
+export async function conflictProblem(
+  scope: WorkspaceScope,
+  change: CheckedChange,
+  conflict: WithOther,
+): Promise<Problem> {
+  const problem = problemOf(conflict)
+  const other = await findOther(scope, change, conflict).catch((error: unknown) => {
+    // The change is refused all the same.
+    if (error instanceof Problem) return undefined
+    throw error
+  })
+  return other === undefined ? problem : problem.with({ conflicting_id: other })
+}
+
+async function findOther(
+  scope: WorkspaceScope,
+  change: CheckedChange,
+  conflict: WithOther,
+): Promise<string | undefined> {
+  const { collection, id } = change
+  const { declared, permissions, store } = collection
+  const fields = permissions.read === false ? undefined : await fieldsAfter(scope, change)
+  if (fields === undefined || declared === undefined) return undefined
+  const { duplicated, overlapped } = { duplicated: undefined, overlapped: undefined, ...conflict }
+  const { where } = duplicated ?? overlapped ?? {}
+  const [start, end] = overlapped?.range ?? []
+  const filter: Filter = {
+    kind: 'all',
+    of: [
+      { kind: 'test', path: ['id'], test: { op: 'in', values: [[id]] }, not: true },
+      ...(duplicated ?? overlapped ?? { fields: [] }).fields.map((name) =>
+        equalTo(name, fields[name], declared),
+      ),
+      ...(start === undefined || end === undefined
+        ? []
+        : [compared(start, 'lt', fields[end], declared), compared(end, 'gt', fields[start], declared)]),
+      ...(where === undefined ? [] : [readCondition(where, declared)]),
+    ],
+  }
+  const { rows } = await store.list(scope, collection, { filter, order: BY_ID, limit: 1 })
+  return rows[0]?.id
+}
+
+/** The fields of the document as the change would leave them; undefined if it is gone. */
+async function fieldsAfter(
+  scope: WorkspaceScope,
+  change: CheckedChange,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (change.verb === 'delete') return undefined
+  const { collection, id, content, verb } = change
+  if (verb !== 'update') return content.fields
+  const [current] = await collection.store.read(scope, [{ collection, id }])
+  return current && updatedFields(current.fields, content.fields, change.unset)
+}
+
+type Types = Pick<Declaration, 'formats'>
+
+/** Compares texts of a format by their canonical text. */
+export const equalTo = (name: string, value: unknown, types: Types): Filter =>
+  tested(name, { op: 'in', values: [[keyOf(name, value, types)]] }, types)
+
+const compared = (name: string, op: Comparison, value: unknown, types: Types): Filter =>
+  tested(name, { op, value: [keyOf(name, value, types)] }, types)
+
+const keyOf = (name: string, value: unknown, { formats }: Types) => sortKey(formats.get(name), value) as Json
+
+function tested(name: string, test: Test, { formats }: Types): Filter {
+  const format = formats.get(name)
+  return { kind: 'test', path: [name], test, not: false, ...(format !== undefined && { as: format }) }
+}
