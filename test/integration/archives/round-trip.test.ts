@@ -96,6 +96,47 @@ test('references: hold in the imported workspace, whichever collection was decla
   expect(shown.body._expand).toMatchObject({ about: { id: b.id }, seconds: { count: 1 } })
 })
 
+test('constraints: hold in the imported workspace; a document that is older than a check is there, too', async () => {
+  const from = await createTestWorkspaceWithStorage()
+  const { operator, workspaceId } = from
+  const integer = { type: 'integer' }
+  const exclude = [{ fields: ['kind'], range: ['start', 'end'] }]
+  const { body: schema } = await call('POST', '/v1/schemas', {
+    as: operator,
+    body: {
+      ...{ workspace_id: workspaceId, collection: 'spans', store: 'relational', exclude },
+      schema: { properties: { kind: { type: 'string' }, start: integer, end: integer } },
+      unique: [{ fields: ['kind'], where: { start: { lt: 0 } } }],
+    },
+  })
+  const create = (of: Pick<TestWorkspace, 'service'>, body: object) =>
+    call('POST', '/v1/collections/spans/documents', { as: of.service, body })
+  for (const span of [
+    { start: 9, end: 8 },
+    { start: 1, end: 3 },
+    { start: -2, end: -1 },
+  ])
+    expect((await create(from, { kind: 'a', ...span })).status).toBe(201)
+  const checks = [{ name: 'ordered', check: { start: { lte: { $field: 'end' } } } }]
+  const changed = await call('PUT', `/v1/schemas/${schema.id}`, { as: operator, body: { checks } })
+  expect([changed.status, changed.body.warnings]).toMatchObject([200, [{ pointer: '/checks/0' }]])
+  const to = await importArchive(from, await exportArchive(from))
+  expect(await linesOf(to, 'spans')).toBe(await linesOf(from, 'spans'))
+  const { body } = await call('GET', `/v1/schemas?workspace_id=${to.workspaceId}`, { as: operator })
+  expect(body.data).toMatchObject([{ checks, exclude, indexes: changed.body.indexes }])
+  for (const workspace of [from, to]) {
+    const codes = []
+    for (const span of [
+      { start: 5, end: 4 },
+      { start: 2, end: 4 },
+      { start: -5, end: -4 },
+      { start: 3, end: 4 },
+    ])
+      codes.push((await create(workspace, { kind: 'a', ...span })).body.code)
+    expect(codes).toEqual(['schema_violation', 'exclusion_violation', 'unique_violation', undefined])
+  }
+})
+
 test('archive: its rest asked for: sent from that byte on, or whole if it is another one; gone when its time is over', async () => {
   const from = await createTestWorkspaceWithStorage()
   const { operator: as, workspaceId, tenantId } = from

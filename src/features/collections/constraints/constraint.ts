@@ -33,7 +33,7 @@ export type Check = Static<typeof Check>
 export const Checks = Type.Array(Check, {
   maxItems: COLLECTION_LIMITS.checksMax,
   description:
-    'Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. A null or missing value breaks none.',
+    'Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. `null` and missing values break none.',
 })
 
 export const Exclusion = Type.Object(

@@ -182,7 +182,7 @@ async function warningsOfChecks(
     const found = broken && (await countBroken(openDocuments(scope, refOf(row)), declared, broken))
     if (found === undefined || found === 0) continue
     const many = found > COLLECTION_LIMITS.exactCountMax ? `About ${found} documents` : `${found} documents`
-    const detail = `${found === 1 ? 'One document breaks' : `${many} break`} the check ${check.name}. What is stored stays; a later write of such a document must meet the check.`
+    const detail = `${found === 1 ? 'One document breaks' : `${many} break`} the check ${check.name}. They stay as they are; a later write of such a document must meet the check.`
     warnings.push({ pointer: `/checks/${index}`, detail })
   }
   return warnings

@@ -7,7 +7,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { requireDisjoint } from '../constraints/disjoint.ts'
+import { requireDisjoint } from '../constraints/conflicting.ts'
 import {
   addExclusions,
   changeCollectionTable,
