@@ -268,6 +268,23 @@ describe('exclude', () => {
     }
   })
 
+  test('two imports of the same bookings in opposite orders: each is made once', async () => {
+    const { collection } = await declared({
+      schema: {
+        properties: { court: { type: 'string' }, start: { type: 'integer' }, end: { type: 'integer' } },
+      },
+      exclude: [{ fields: ['court'], range: ['start', 'end'] }],
+    })
+    const lines = [...Array(60).keys()].map((n) => ({ court: 'north', start: n, end: n + 1 }))
+    const replies = await Promise.all([imported(collection, lines), imported(collection, lines.toReversed())])
+    expect(replies.map(({ status, body }) => [status, body.code])).toEqual([
+      [200, undefined],
+      [200, undefined],
+    ])
+    expect(replies.reduce((sum, { body }) => sum + body.created, 0)).toBe(60)
+    expect(replies.reduce((sum, { body }) => sum + body.failed, 0)).toBe(60)
+  })
+
   test('documents that overlap already: the declaration is refused, and names some of them', async () => {
     const { id, collection } = await declared({ schema: { properties: BOOKING } })
     const ids = [await idOf(collection, booked([8, 12])), await idOf(collection, booked([9, 10]))]

@@ -11,6 +11,8 @@ import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import { decodeUtf8 } from '../../../core/text/utf8.ts'
 import { hiddenIn } from '../../../core/text/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
+import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate } from '../check-changes.ts'
 import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
@@ -150,7 +152,10 @@ class Import {
     const hidden = await findHiddenTarget(inside, creates)
     if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
     try {
-      const added = await collection.store.add(inside, collection, creates)
+      // Another import may store the same values in another order.
+      const added = await retryContended('Others store the same values at once.', () =>
+        collection.store.add(inside, collection, creates).catch(undefinedOnDeadlock),
+      )
       if (!('made' in added)) {
         const [only, ...others] = creates
         const isNamed = only !== undefined && others.length === 0 && isWithOther(added)
