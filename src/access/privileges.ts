@@ -63,7 +63,7 @@ export const PRIVILEGES = {
     reason: 'Evaluates rules on a document for an admin, who gets the decision and no document.',
   },
   'collections.validate': {
-    module: 'features/collections/schemas/change-schema',
+    module: 'features/collections/schemas/existing-documents',
     opener: 'inWorkspace',
     from: DEVELOPERS,
     to: SERVICE,

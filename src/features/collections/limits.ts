@@ -164,6 +164,9 @@ export const COLLECTION_LIMITS = {
   /** Documents written during that validation which are validated under a lock. While there are more, another round runs without it. */
   validatedUnderLockMax: 200,
 
+  /** Documents of a collection that is declared when it has them. With more, the declaration is refused with `state_conflict`. */
+  adoptedDocumentsMax: 200_000,
+
   // Tables and indexes
   /** Columns of a collection's table. Further properties have no column of their own. */
   tableColumnsMax: 200,

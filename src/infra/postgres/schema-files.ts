@@ -47,6 +47,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0003-bulk-changes.sql',
   'infra/postgres/migrations/0004-states-before.sql',
   'infra/postgres/migrations/0005-constraints.sql',
+  'infra/postgres/migrations/0006-adopted-documents.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

@@ -176,15 +176,7 @@ test('document: a forbidden member, or many undeclared ones: refused, 20 violati
 })
 
 describe('declaring', () => {
-  test('declaration: the collection has documents or a declaration: 409, unchanged', async () => {
-    const collection = unique('c')
-    await create(collection, { a: 1 })
-    for (const store of ['relational', 'document']) {
-      const late = await declare({ collection, store })
-      expect([late.status, late.body.code]).toEqual([409, 'state_conflict'])
-      expect(late.body.detail).toContain('has documents')
-    }
-    expect((await create(collection, { a: 2 })).status).toBe(201)
+  test('declaration: the collection is declared already: 409', async () => {
     const { body } = await declare()
     const again = await declare({ collection: body.collection, store: 'document' })
     expect([again.status, again.body.code]).toEqual([409, 'conflict'])

@@ -4,12 +4,13 @@ import Type, { type Static } from 'typebox'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { addLateConstraints } from '../../collections/schemas/declared-tables.ts'
-import { createSchema, declareCollection } from '../../collections/schemas/schemas-api.ts'
+import { declareCollection, NEW_DECLARATION } from '../../collections/schemas/declare-collection.ts'
+import { createSchema } from '../../collections/schemas/schemas-api.ts'
 import { allDeclarations, isDeclared } from '../../collections/schemas/schemas-transfer.ts'
 import { invalid, jsonOf } from '../format/layout.ts'
 import { linesOf, type Part, type Target } from '../part.ts'
 
-const { workspace_id: _, ...members } = createSchema.input.properties
+const { workspace_id: _, ...members } = NEW_DECLARATION
 const SchemaLine = Type.Object(
   { id: Type.String({ pattern: '^sch_[0-9a-hjkmnp-tv-z]{26}$' }), ...members },
   { additionalProperties: false },

@@ -351,6 +351,37 @@ async function unlimitedQuotas(tables: Statements): Promise<string[]> {
   return DOCUMENT_QUOTAS.filter((name) => !limited?.includes(name))
 }
 
+/**
+ * Moves the documents of a collection that was not declared into its table, which has no columns of its own. They keep ids, versions
+ * and times, and count as before. The caller has excluded writers.
+ */
+export async function adoptDocuments(
+  tables: Statements,
+  declared: Pick<TableDeclaration, 'id' | 'relation'>,
+  collection: string,
+): Promise<void> {
+  const [name, table] = [tableName(declared), regclass(declared)]
+  const unlimited = await unlimitedQuotas(tables)
+  const limited = DOCUMENT_QUOTAS.filter((quota) => !unlimited.includes(quota))
+  const counts: Readonly<Record<string, Sql>> = {
+    documents: sql`(select count(*) from ${name})`,
+    document_bytes: sql`tenon.total_bytes(tenon.tenant(), tenon.workspace(), ${table})`,
+  }
+  await tables.batch(
+    // Row-level security applies to the owner too. No other transaction sees the table before this one ends.
+    sql`alter table ${name} no force row level security`,
+    ...limited.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
+    sql`insert into ${name} (id, extra, version, created_at, updated_at, owner)
+      select id, data, version, created_at, updated_at, null from documents where collection = ${collection}`,
+    sql`delete from documents where collection = ${collection}`,
+    ...limited.flatMap((quota) => [
+      sql`update quotas set used = used + ${counts[quota] ?? sql`0`} where name = ${quota}`,
+      sql`call tenon.switch_counting(${table}, ${quota}, 'enable')`,
+    ]),
+    sql`alter table ${name} force row level security`,
+  )
+}
+
 /** Drops the table of a declaration, which the caller has locked, with the foreign keys that lead to it, and deletes the row. */
 export async function dropCollectionTable(
   tables: Statements,

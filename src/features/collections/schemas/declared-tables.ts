@@ -10,6 +10,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { requireDisjoint } from '../constraints/conflicting.ts'
 import {
   addExclusions,
+  adoptDocuments,
   changeCollectionTable,
   createCollectionTable,
   dropCollectionTable,
@@ -43,16 +44,22 @@ const lockCollection = ({
 }: Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection'>): Sql =>
   sql`select pg_advisory_xact_lock(tenon.collection_lock(${tenant_id}, ${workspace_id}, ${collection}))`
 
+interface CreateOptions {
+  /** True if its foreign keys and checks are added later. */
+  readonly isRestored?: boolean
+  /** True if the documents that the collection has are moved into the table, which then has neither columns nor constraints. */
+  readonly adopts?: boolean
+}
+
 /**
  * Creates the table of a declaration whose row the transaction has inserted.
- * @param isRestored true if its foreign keys and checks are added later
  * @returns false if the collection has documents that were written undeclared
  */
 export async function createDeclaredTable(
   transaction: AdminScope,
   schema: Schema,
   built: BuiltDeclaration,
-  isRestored: boolean,
+  { isRestored = false, adopts = false }: CreateOptions = {},
 ): Promise<boolean> {
   const { columns, indexes, conditions, references, exclusions } = built
   const ref = refOf(schema)
@@ -62,13 +69,26 @@ export async function createDeclaredTable(
     lockCollection(schema),
     sql`select from documents where collection = ${schema.collection} limit 1`,
   )
-  if (documents.length > 0) return false
+  if (documents.length > 0 && !adopts) return false
   const checks = isRestored ? [] : built.declared.checks
   const declared = { ...built.declared, checks }
   const table = { id: schema.id, relation: schema.id, columns, indexes, conditions, foreignKeys }
   const constraints = { checks, exclusions, declared }
-  await createCollectionTable(openTables(transaction, ref), ref, { ...table, ...constraints })
+  const tables = openTables(transaction, ref)
+  await createCollectionTable(tables, ref, { ...table, ...constraints })
+  if (documents.length > 0) await adoptDocuments(tables, table, schema.collection)
   return true
+}
+
+/** The number of documents that a collection has without a declaration, up to one more than `max`. */
+export async function countUndeclared(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  { collection, max }: { readonly collection: string; readonly max: number },
+): Promise<number> {
+  const row = await openDocuments(scope, ref).row<{ n: number }>(sql`
+    select count(*)::integer as n from (select from documents where collection = ${collection} limit ${max + 1}) found`)
+  return row?.n ?? 0
 }
 
 /** Changes table and row, which the transaction has locked. The revision in the name tells writers that their declaration is old. */

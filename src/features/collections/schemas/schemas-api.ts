@@ -1,132 +1,50 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
-import Type, { type Static } from 'typebox'
-import { effectOnce } from '../../../access/effect-once.ts'
+import Type from 'typebox'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
-import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { undefinedOnDeadlock, violated } from '../../../infra/postgres/errors.ts'
-import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { findRow, listPage } from '../../operation-helpers.ts'
-import { ACTIVE, findInactiveReason } from '../../tenants/active.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { CollectionName } from '../document.ts'
-import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasDocuments } from '../mongo/documents.ts'
-import { referencesOf } from '../references/reference.ts'
-import { requireRightToWiden } from '../rules/access.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
-import { buildDeclaration } from './build-declaration.ts'
-import { changeSchema, forget, withWarnings } from './change-schema.ts'
-import { createDeclaredTable, dropDeclaredTable } from './declared-tables.ts'
+import { type Changed, changeSchema, forget, withWarnings } from './change-schema.ts'
+import { declareOrAdopt, NEW_DECLARATION } from './declare-collection.ts'
+import { dropDeclaredTable } from './declared-tables.ts'
 import { readOutcome, startBuilding } from './index-build.ts'
-
-const NewDeclaration = Input({
-  workspace_id: Ref('workspace'),
-  collection: CollectionName,
-  store: Store,
-  schema: JsonSchema,
-  ...Changeable,
-})
 
 export const createSchema = adminOperation({
   name: 'schema.create',
-  summary: 'Declare a collection',
+  summary: 'Declare a collection, which may have documents',
   roles: DEVELOPERS,
-  input: NewDeclaration,
-  output: Schema,
+  input: Input({ ...NEW_DECLARATION, wait: Wait }),
+  output: Type.Union([Schema, Job]),
   http: {
     method: 'POST',
     path: '/v1/schemas',
     body: '*',
-    status: () => 201,
-    location: ({ id }) => `/v1/schemas/${id}`,
+    headers: { wait: 'prefer' },
+    status: (output) => ('type' in output ? 202 : 201),
+    also: [202],
+    location: (output) => ('type' in output ? `/v1/operations/${output.id}` : `/v1/schemas/${output.id}`),
   },
-  run: (scope, input) => declareCollection(scope, input),
+  run: async (scope, { wait = 0, ...input }) => {
+    return build(scope, await declareOrAdopt(scope, input), wait)
+  },
 })
 
-interface Declaring {
-  /** A condition on the workspace. Default: it is active. */
-  readonly where?: Sql
-  /** Default: a new one. */
-  readonly id?: string
-  /** True while an archive is imported: what its references lead to comes later, and then their foreign keys and checks (`addLateConstraints`). */
-  readonly isRestored?: boolean
-}
-
-/** Creates a declaration with its table. @throws Problem as `schema.create` does; `conflict` if the id is taken */
-export async function declareCollection(
-  scope: AdminScope,
-  input: Static<typeof NewDeclaration>,
-  { where = ACTIVE, id = scope.newId('sch'), isRestored = false }: Declaring = {},
-): Promise<Schema> {
-  const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
-  const { checks = [], exclude = [] } = input
-  const references = referencesOf(input.references ?? [])
-  requireRightToWiden(scope, undefined, access)
-  const built = await buildDeclaration(scope, {
-    ...{ store: input.store, schema: input.schema, mode, access },
-    ...{ indexes: requested, unique, references, checks, exclude, hasDocumentStore: hasDocumentStore(scope) },
-    ...{ workspaceId: input.workspace_id, collection: input.collection, isRestored },
-  })
-  const { schema, columns, indexes, exclusions } = built
-  await checkUnoccupied(scope, input)
-  const insert = sql`
-    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations, checks,
-      exclusions)
-    select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
-      ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
-      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb,
-      ${JSON.stringify(checks)}::jsonb, ${JSON.stringify(exclusions)}::jsonb
-    from workspaces w where w.id = ${input.workspace_id} and ${where}
-      and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
-    returning ${COLUMNS}`
-  const created = await effectOnce(scope, async (inside) => {
-    const row = await inside.row<Schema>(insert).catch((error: unknown) => {
-      throw creationProblem(error, input.collection)
-    })
-    if (row === undefined) throw await notCreated(inside, input.workspace_id)
-    if (!(await createDeclaredTable(inside, row, built, isRestored))) throw occupied(input.collection)
-    return withWarnings(row, built)
-  })
-  forget(scope, created, references)
-  return created
-}
-
-function creationProblem(error: unknown, collection: string): unknown {
-  const constraint = violated(error)
-  if (constraint === undefined) return error
-  if (constraint === 'schemas_pkey') return new Problem('conflict', { detail: 'The id is taken.' })
-  return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
-}
-
-const occupied = (collection: string) =>
-  new Problem('state_conflict', {
-    detail: `The collection ${collection} has documents that were written before it was declared.`,
-    hint: 'Declare another name, or delete the documents first.',
-  })
-
-/** Rejects a collection with documents in MongoDB; {@link createDeclaredTable} checks PostgreSQL alone. */
-async function checkUnoccupied(
-  scope: AdminScope,
-  { workspace_id, collection }: { workspace_id: string; collection: string },
-): Promise<void> {
-  const row = await scope.row<WorkspaceRef>(sql`
-    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`)
-  if (row !== undefined && (await hasDocuments(scope, row, collection))) throw occupied(collection)
-}
-
-async function notCreated(scope: AdminScope, workspaceId: string): Promise<Problem> {
-  const inactive = await findInactiveReason(scope, workspaceId)
-  if (inactive !== undefined) return inactive
-  const limit = COLLECTION_LIMITS.schemasMax
-  const detail = `The workspace has ${limit} declared collections, which is the maximum.`
-  return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
+/** Builds the indexes of a declaration, if documents have to be read for them. @returns the job, or the declaration with its warnings once it has succeeded */
+async function build(scope: AdminScope, { schema, building }: Changed, waitS: number): Promise<Job | Schema> {
+  if (building === undefined) return schema
+  await startBuilding(scope, building, waitS)
+  const outcome = await readOutcome(scope, building)
+  return 'type' in outcome ? outcome : withWarnings(outcome, { warnings: schema.warnings ?? [] })
 }
 
 const findSchema = (scope: AdminScope, id: string) =>
@@ -215,9 +133,6 @@ export const updateSchema = adminOperation({
     location: (output) => ('type' in output ? `/v1/operations/${output.id}` : undefined),
   },
   run: async (scope, { id, wait = 0, ...change }) => {
-    const { schema, building } = await changeSchema(scope, id, change)
-    if (building === undefined) return schema
-    await startBuilding(scope, building, wait)
-    return readOutcome(scope, building)
+    return build(scope, await changeSchema(scope, id, change), wait)
   },
 })

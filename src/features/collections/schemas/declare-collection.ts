@@ -1,0 +1,162 @@
+/** Declares collections: the row of a declaration and its table; of one that has documents, they move into the table first. */
+
+import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../../access/effect-once.ts'
+import { Ref } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { hasDocumentStore } from '../../../access/scope-services.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { violated } from '../../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { ACTIVE, findInactiveReason } from '../../tenants/active.ts'
+import { CollectionName } from '../document.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
+import { hasDocuments } from '../mongo/documents.ts'
+import { referencesOf } from '../references/reference.ts'
+import { requireRightToWiden } from '../rules/access.ts'
+import { Changeable, COLUMNS, JsonSchema, type Schema, Store } from './api-types.ts'
+import { buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
+import { type Changed, changeSchema, forget, withWarnings } from './change-schema.ts'
+import { countUndeclared, createDeclaredTable } from './declared-tables.ts'
+import { ExistingDocumentsScan, validateExisting } from './existing-documents.ts'
+
+/** The fields of a new declaration. */
+export const NEW_DECLARATION = {
+  workspace_id: Ref('workspace'),
+  collection: CollectionName,
+  store: Store,
+  schema: JsonSchema,
+  ...Changeable,
+}
+const NewDeclaration = Type.Object(NEW_DECLARATION)
+type NewDeclaration = Static<typeof NewDeclaration>
+
+/** With the defaults of absent members. */
+const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest => {
+  const { mode = 'enforce', access = {}, indexes = [], unique = [], checks = [], exclude = [] } = input
+  return {
+    ...{ store: input.store, schema: input.schema, mode, access, indexes, unique, checks, exclude },
+    ...{ references: referencesOf(input.references ?? []), hasDocumentStore: hasDocumentStore(scope) },
+    ...{ workspaceId: input.workspace_id, collection: input.collection },
+  }
+}
+
+/**
+ * Declares a collection that may have documents in PostgreSQL. Those that there are move into a table under a declaration without a
+ * schema, in one transaction, for which their writers wait; then it is changed to the wanted one, beside readers and writers.
+ * @throws Problem `schema_incompatible` with documents that do not fit, before anything is changed; `state_conflict` if there are too many
+ */
+export async function declareOrAdopt(scope: AdminScope, input: NewDeclaration): Promise<Changed> {
+  const id = scope.newId('sch')
+  const ref = await findWorkspace(scope, input)
+  const max = COLLECTION_LIMITS.adoptedDocumentsMax
+  const count =
+    ref === undefined ? 0 : await countUndeclared(scope, ref, { collection: input.collection, max })
+  // An earlier attempt of the request may have moved them.
+  const isMoved = (await scope.row(sql`select from schemas where id = ${id}`)) !== undefined
+  if (ref === undefined || (count === 0 && !isMoved))
+    return { schema: await declareCollection(scope, input, { id }) }
+  if (count > max) throw tooManyDocuments(input.collection)
+  if (!isMoved) {
+    const request = requestOf(scope, input)
+    const { prepared } = await buildDeclaration(scope, request)
+    const scan = new ExistingDocumentsScan({ undeclared: input.collection }, prepared)
+    if (request.mode === 'enforce') await validateExisting(scope, ref, scan)
+    const { workspace_id, collection, store } = input
+    const bare = { workspace_id, collection, store, schema: {}, mode: 'off' } as const
+    await declareCollection(scope, bare, { id, adopts: true })
+  }
+  const { workspace_id: _workspace, ...declaration } = input
+  return changeSchema(scope, id, { mode: 'enforce', ...declaration })
+}
+
+const tooManyDocuments = (collection: string) =>
+  new Problem('state_conflict', {
+    detail: `The collection ${collection} has more than ${COLLECTION_LIMITS.adoptedDocumentsMax} documents that were written before it was declared.`,
+    hint: 'Declare another name, and move the documents by an export and an import.',
+  })
+
+interface Declaring {
+  /** A condition on the workspace. Default: it is active. */
+  readonly where?: Sql
+  /** Default: a new one. */
+  readonly id?: string
+  /** True while an archive is imported: what its references lead to comes later, and then their foreign keys and checks (`addLateConstraints`). */
+  readonly isRestored?: boolean
+  /** True if the documents that the collection has move into the table. */
+  readonly adopts?: boolean
+}
+
+/** Creates a declaration with its table. @throws Problem as `schema.create` does; `conflict` if the id is taken */
+export async function declareCollection(
+  scope: AdminScope,
+  input: NewDeclaration,
+  { where = ACTIVE, id = scope.newId('sch'), isRestored = false, adopts = false }: Declaring = {},
+): Promise<Schema> {
+  const request = { ...requestOf(scope, input), isRestored }
+  const { mode, access, references, checks } = request
+  requireRightToWiden(scope, undefined, access)
+  const built = await buildDeclaration(scope, request)
+  const { schema, columns, indexes, exclusions } = built
+  const ref = await findWorkspace(scope, input)
+  const insert = sql`
+    insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations, checks,
+      exclusions)
+    select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
+      ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
+      ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb,
+      ${JSON.stringify(checks)}::jsonb, ${JSON.stringify(exclusions)}::jsonb
+    from workspaces w where w.id = ${input.workspace_id} and ${where}
+      and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
+    returning ${COLUMNS}`
+  const create = async (inside: AdminScope) => {
+    const row = await inside.row<Schema>(insert).catch((error: unknown) => {
+      throw creationProblem(error, input.collection)
+    })
+    if (row === undefined) throw await notCreated(inside, input.workspace_id)
+    if (!(await createDeclaredTable(inside, row, built, { isRestored, adopts })))
+      throw occupied(input.collection)
+    return withWarnings(row, built)
+  }
+  // What adopts goes on, so its claim ends later.
+  const created = await (adopts ? scope.transaction(create, ref?.tenantId) : effectOnce(scope, create))
+  forget(scope, created, references)
+  return created
+}
+
+function creationProblem(error: unknown, collection: string): unknown {
+  const constraint = violated(error)
+  if (constraint === undefined) return error
+  if (constraint === 'schemas_pkey') return new Problem('conflict', { detail: 'The id is taken.' })
+  return new Problem('conflict', { detail: `The collection ${collection} is declared already.` })
+}
+
+const occupied = (collection: string, hint = 'Send the request again.') =>
+  new Problem('state_conflict', {
+    detail: `The collection ${collection} has documents that were written before it was declared.`,
+    hint,
+  })
+
+/** @returns the workspace of the declaration; undefined if the admin reaches none of that id. @throws Problem if it has documents in MongoDB */
+async function findWorkspace(
+  scope: AdminScope,
+  { workspace_id, collection }: Pick<NewDeclaration, 'workspace_id' | 'collection'>,
+): Promise<WorkspaceRef | undefined> {
+  const row = await scope.row<WorkspaceRef>(sql`
+    select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`)
+  if (row !== undefined && (await hasDocuments(scope, row, collection)))
+    throw occupied(
+      collection,
+      'Declare another name, or delete the documents first: those in MongoDB stay where they are.',
+    )
+  return row
+}
+
+async function notCreated(scope: AdminScope, workspaceId: string): Promise<Problem> {
+  const inactive = await findInactiveReason(scope, workspaceId)
+  if (inactive !== undefined) return inactive
+  const limit = COLLECTION_LIMITS.schemasMax
+  const detail = `The workspace has ${limit} declared collections, which is the maximum.`
+  return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
+}
