@@ -31,22 +31,28 @@ const write =
     let code = 0
     for (const schema of schemas) {
       const isNew = !known.some(({ collection }) => collection === schema.collection)
-      if (isNew && verb === 'apply') await declare(client, workspace_id, schema)
-      else code = Math.max(code, await change(client, idOf(known, schema.collection), schema))
+      const made =
+        isNew && verb === 'apply'
+          ? declare(client, workspace_id, schema)
+          : change(client, idOf(known, schema.collection), schema)
+      code = Math.max(code, await made)
     }
     return code
   }
 
-async function declare(client: ApiClient, workspace_id: string, schema: SchemaFile): Promise<void> {
-  const made = await client.post<Declared>('/v1/schemas', { workspace_id, ...schema })
+/** Prints the declaration, which builds indexes if the collection has documents. @returns the exit code: 1 if an index could not be built */
+async function declare(client: ApiClient, workspace_id: string, schema: SchemaFile): Promise<number> {
+  const body = { workspace_id, ...schema }
+  const made = await client.call<Declared & Changed>('POST', '/v1/schemas', body, PREFER)
   const { id, collection, store, mode } = made
-  process.stdout.write(`${id} ${collection} (${store}, ${mode})\n`)
+  const result = made.state === undefined ? `(${store}, ${mode})` : resultOf(made)
+  process.stdout.write(`${id} ${collection ?? schema.collection} ${result}\n`)
+  return made.state === 'failed' ? 1 : 0
 }
 
 /** Prints the revision. @returns the exit code: 1 if an index could not be built */
 async function change(client: ApiClient, id: string, { collection, ...body }: SchemaFile): Promise<number> {
-  const prefer = { prefer: `wait=${WAIT_S}` }
-  const made = await client.call<Changed>('PUT', `/v1/schemas/${id}`, body, prefer)
+  const made = await client.call<Changed>('PUT', `/v1/schemas/${id}`, body, PREFER)
   process.stdout.write(`${id} ${collection} ${resultOf(made)}\n`)
   return made.state === 'failed' ? 1 : 0
 }
@@ -86,7 +92,8 @@ async function remove(collection: string, { workspace }: WorkspaceOption): Promi
   return 0
 }
 
-const WAIT_S = 30
+/** Waits for the indexes. */
+const PREFER = { prefer: 'wait=30' }
 
 /** The changed declaration, or the operation that builds its indexes. */
 interface Changed {

@@ -43,6 +43,14 @@ test('schema apply and update: valid file: two collections, also twice; invalid 
     )
     expect(changed.stdout).toMatch(/^sch_\w+ one \(revision \d\)\n$/)
     for (const n of [1, 2]) await call('POST', path, { as: workspace.service, body: { n } })
+    await call('POST', '/v1/collections/late/documents', { as: workspace.service, body: { n: 1 } })
+    const late = await apply({
+      collection: 'late',
+      store: 'relational',
+      schema,
+      indexes: [{ fields: ['n'] }],
+    })
+    expect(late.stdout).toMatch(/^sch_\w+ late \(relational, enforce\)\n$/)
     const narrow = { properties: { n: { type: 'integer', maximum: 1 } } }
     const refusals = [
       [await apply({ collection: 'one', schema: narrow }, 'update'), 'schema_incompatible:'],
