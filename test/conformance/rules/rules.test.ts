@@ -156,6 +156,8 @@ describe.skipIf(missing !== undefined)('rules over MongoDB', () => {
   })
 })
 
+const OPERATORS = { 'content-type': 'application/vnd.tenon.ops+json' }
+
 /** Creates, updates and deletes each document as each caller, under a rule for all changes. */
 async function expectChanges(
   at: Running,
@@ -176,17 +178,23 @@ async function expectChanges(
         const as = await tokenOfCaller(caller, at)
         await more(rule, caller)
         for (const [index, doc] of DOCS.entries()) {
-          const send = (method: string, one = ids[index], body?: object) =>
-            call(method, one === '' ? path : `${path}/${one}`, { as, at, ...(body && { body }) })
+          const send = (method: string, one = ids[index], body?: object, headers = {}) =>
+            call(method, one === '' ? path : `${path}/${one}`, { as, at, headers, ...(body && { body }) })
           const context = `${JSON.stringify(rule.rule)} for ${caller.id} and ${doc.n}`
           const holds = rule.holds(doc, caller)
           expect((await send('PATCH', ids[index], { n: doc.n })).status, context).toBe(holds ? 200 : 403)
+          const applied = await send('PATCH', ids[index], { max: { n: doc.n } }, OPERATORS)
+          expect(applied.status, context).toBe(holds ? 200 : 403)
           if (!holds) expect((await send('DELETE')).status, context).toBe(403)
           const { owner: _owner, ...fields } = doc
           const isOwn = rule.holds({ ...doc, owner: caller.id }, caller)
           const made = await send('POST', '', fields)
           expect(made.status, context).toBe(isOwn ? 201 : 403)
           if (isOwn) expect((await send('DELETE', made.body.id)).status, context).toBe(200)
+          const id = crypto.randomUUID()
+          const chosen = await send('PUT', id, fields, { 'if-none-match': '*' })
+          expect(chosen.status, context).toBe(isOwn ? 201 : 403)
+          if (isOwn) expect((await send('DELETE', id)).status, context).toBe(200)
         }
       }
     }),

@@ -118,12 +118,21 @@ interface Change {
 const keepsFields = ({ old, next }: Pick<Change, 'old' | 'next'>) =>
   Object.keys(old).every((name) => Object.hasOwn(next, name))
 
+/** Operators that make `next` of `old`. */
+function operatorsOf({ key, old, next }: Change): object {
+  const { amount, ...others } = next
+  const unset = Object.keys(old).filter((name) => !Object.hasOwn(next, name))
+  const inc = amount === undefined ? {} : { inc: { amount: amount - (old.amount ?? 0) } }
+  return { set: { key, ...others }, unset, ...inc }
+}
+
 /** Operations of batches; each makes `next` of a document that is `old`. */
 const OPS: Readonly<Record<string, (change: Change, id: string) => object | undefined>> = {
   update: ({ key, old, next }, id) => {
     const unset = Object.keys(old).filter((name) => !Object.hasOwn(next, name))
     return { op: 'update', id, data: { key, ...next }, unset }
   },
+  operators: (change, id) => ({ op: 'update', id, ...operatorsOf(change) }),
   patch: ({ next }, id) => ({ op: 'patch', id, data: { amount: null, due: null, ...next } }),
   replace: ({ key, next }, id) => ({ op: 'replace', id, data: { key, ...next } }),
   upsert: ({ key, old, next }) => {
@@ -150,14 +159,23 @@ const opsOf = ({ ids }: Place, changes: readonly Change[], op: string) =>
   changes.map((change) => OPS[op]?.(change, ids.get(change.key) ?? '') ?? {})
 
 const single =
-  (method: string, body: (change: Change) => object): Route =>
+  (method: string, body: (change: Change) => object, headers: Record<string, string> = {}): Route =>
   ({ at, collection, as, ids }, changes) =>
     Promise.all(
       changes.map(async (change) => {
         const path = `/v1/collections/${collection}/documents/${ids.get(change.key)}`
-        return (await call(method, path, { as, at, body: body(change) })).status
+        return (await call(method, path, { as, at, body: body(change), headers })).status
       }),
     )
+
+/** By the values of the unique field. */
+const upsert: Route = ({ at, collection, as }, changes) =>
+  Promise.all(
+    changes.map(async ({ key, next }) => {
+      const path = `/v1/collections/${collection}/documents?upsert=key`
+      return (await call('POST', path, { as, at, body: { key, ...next } })).status
+    }),
+  )
 
 const batch =
   (anywhere: boolean, atomic: boolean): Route =>
@@ -190,6 +208,8 @@ const byFunction: Route = async ({ at, collection, as, ids }, changes) => {
 const ROUTES: Readonly<Record<string, Route>> = {
   put: single('PUT', ({ key, next }) => ({ key, ...next })),
   patch: single('PATCH', ({ next }) => ({ amount: null, due: null, ...next })),
+  operators: single('PATCH', operatorsOf, { 'content-type': 'application/vnd.tenon.ops+json' }),
+  upsert,
   batch: batch(false, false),
   'atomic batch': batch(false, true),
   'batch of all': batch(true, false),
@@ -198,7 +218,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
 }
 
 /** They set fields, and unset none. */
-const SETTING = ['put', 'function']
+const SETTING = ['put', 'upsert', 'function']
 
 /** Each change of a pair by each way that can make it; of the ways that share code with the first batch, every fourth pair. */
 function changesOf(store: string): Change[] {
@@ -216,7 +236,7 @@ function changesOf(store: string): Change[] {
       const [route = '', op = ''] = way.split('/')
       if (route.includes(' ') && (w + p) % 4 > 0) return []
       // Unique fields are of PostgreSQL alone.
-      if (op === 'upsert' && store === 'document') return []
+      if ((route === 'upsert' || op === 'upsert') && store === 'document') return []
       return op === '' || OPS[op]?.(change, '') !== undefined ? [change] : []
     }),
   )
