@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createIn, declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import {
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -100,6 +101,44 @@ describe.each(STORES)('PUT with If-None-Match: *, %s', (store) => {
     expect([changed.status, changed.body._version]).toEqual([200, 2])
   })
 })
+
+/** As if the process had died between the change in MongoDB and the note that it was made. */
+const cutOff = () =>
+  asSuperuser(
+    `update tenon.idempotency set status = null, reply = null, done = false, held_until = now() - interval '1 second'
+     where workspace_id = $1`,
+    [workspace.workspaceId],
+  )
+
+describe.skipIf(missing !== undefined)(
+  'PUT with If-None-Match: * and an Idempotency-Key, cut off in MongoDB',
+  () => {
+    const at = () => mongo?.running ?? inject('tenon')
+    const put = (id: string, key: string) => {
+      const headers = { ...NEW, 'idempotency-key': key }
+      return call('PUT', path('cut', id), { as: workspace.service, at: at(), body: { n: 1 }, headers })
+    }
+
+    test('its own document: 201 with it', async () => {
+      const [id, key] = [crypto.randomUUID(), unique('key')]
+      const first = await put(id, key)
+      await cutOff()
+      const again = await put(id, key)
+      expect([again.status, again.body]).toEqual([201, first.body])
+    })
+
+    test('a document of another request: 412', async () => {
+      const [id, key] = [crypto.randomUUID(), unique('key')]
+      await put(id, key)
+      await call('DELETE', path('cut', id), { as: workspace.service, at: at() })
+      const other = await put(id, unique('key'))
+      await cutOff()
+      expect((await put(id, key)).status).toBe(412)
+      const read = await call('GET', path('cut', id), { as: workspace.service, at: at() })
+      expect(read.body).toEqual(other.body)
+    })
+  },
+)
 
 describe('rules', () => {
   const mine = { _owner: '$user.id' }
