@@ -9,7 +9,7 @@ import { parseFrames } from './client.ts'
 import { jsonArgument } from './json-argument.ts'
 import { saveResponse } from './save-response.ts'
 import { callerPath, serviceClient } from './settings.ts'
-import { addVerb, printJson } from './verb.ts'
+import { addVerb, type Flag, printJson } from './verb.ts'
 
 const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(name)}`
 const documents = (name: string) => `${collectionPath(name)}/documents`
@@ -85,22 +85,52 @@ async function changeMany(
 
 const BULK_LOOK_MS = 500
 
-interface ImportOptions {
+/** Options of CSV, as the API has them. */
+interface CsvOptions {
+  readonly csv?: boolean
+  readonly delimiter?: string
+  readonly null?: string
+  readonly jsonCells?: boolean
+}
+
+const CSV_FLAGS: readonly Flag[] = [
+  ['--csv', 'The file is CSV. Default: if its name ends with .csv.'],
+  ['--delimiter <character>', 'Character between two cells of CSV: , ; | or tab. Default: a comma.'],
+  ['--null <text>', 'Cell of CSV without quotes that stands for null.'],
+  ['--json-cells', 'Cells of fields without a declared type are JSON where they can be.'],
+]
+
+const isCsv = ({ csv }: CsvOptions, file: string | undefined): boolean =>
+  csv ?? file?.toLowerCase().endsWith('.csv') === true
+
+function csvQuery({ delimiter, null: nullText, jsonCells }: CsvOptions): [string, string][] {
+  return [
+    ...(delimiter === undefined ? [] : [['csv[delimiter]', delimiter] as [string, string]]),
+    ...(nullText === undefined ? [] : [['csv[null]', nullText] as [string, string]]),
+    ...(jsonCells === true ? [['csv[cells]', 'json'] as [string, string]] : []),
+  ]
+}
+
+interface ImportOptions extends CsvOptions {
   readonly key?: string
   readonly stop?: boolean
+  readonly header?: string
 }
 
 /** Prints the report; exit code 2 if lines failed. The default idempotency key is the digest of the file. */
-async function importFile(name: string, file: string, { key, stop }: ImportOptions): Promise<number> {
+async function importFile(name: string, file: string, options: ImportOptions): Promise<number> {
+  const { key, stop, header } = options
   const path = callerPath(file)
   const headers = {
-    'content-type': 'application/x-ndjson',
+    'content-type': isCsv(options, file) ? 'text/csv' : 'application/x-ndjson',
     'idempotency-key': key ?? (await digestFile(path)),
   }
-  const query = stop === true ? '?on_error=stop' : ''
+  const query = new URLSearchParams(csvQuery(options))
+  if (stop === true) query.set('on_error', 'stop')
+  if (header !== undefined) query.set('csv[header]', header)
   const client = await serviceClient()
   const body = await openAsBlob(path)
-  const response = await client.send('POST', `${collectionPath(name)}/import${query}`, { body, headers })
+  const response = await client.send('POST', `${collectionPath(name)}/import?${query}`, { body, headers })
   const report = (await response.json()) as { failed: number }
   printJson(report)
   return report.failed === 0 ? 0 : 2
@@ -115,10 +145,15 @@ async function digestFile(path: string): Promise<string> {
 async function exportFile(
   name: string,
   filters: readonly string[],
-  { out }: { readonly out?: string },
+  options: CsvOptions & { readonly out?: string; readonly escapeFormulas?: boolean },
 ): Promise<number> {
+  const { out, escapeFormulas } = options
+  const query = queryOf(filters)
+  for (const [parameter, value] of csvQuery(options)) query.set(parameter, value)
+  if (escapeFormulas === true) query.set('csv[formulas]', 'escape')
+  const headers = isCsv(options, out) ? { accept: 'text/csv' } : {}
   const client = await serviceClient()
-  return saveResponse(await client.send('GET', `${collectionPath(name)}/export?${queryOf(filters)}`), out)
+  return saveResponse(await client.send('GET', `${collectionPath(name)}/export?${query}`, { headers }), out)
 }
 
 /** Prints the documents that match, then each change of the result as a line of JSON, until Ctrl-C or the end of the stream. */
@@ -193,16 +228,26 @@ export function collectionVerbs(program: Command): void {
   addVerb(
     collection,
     'import <name> <file>',
-    'Create a document from each line of a JSON Lines file. A repeated import of the same file creates no duplicates.',
+    'Create a document from each line of a JSON Lines file, or each row of a CSV file. A repeated import of the same file creates no duplicates.',
     importFile,
     [
+      ...CSV_FLAGS,
+      ['--header <names>', 'Names of the columns of a CSV file that has no header.'],
       ['--key <text>', 'Idempotency key of the import. Default: the digest of the file.'],
       ['--stop', 'Stop at the first line that fails.'],
     ],
   )
-  addVerb(collection, 'export <name> [filters...]', 'Print all documents as JSON Lines.', exportFile, [
-    ['--out <file>', 'Write the documents to a file instead of stdout.'],
-  ])
+  addVerb(
+    collection,
+    'export <name> [filters...]',
+    'Print all documents as JSON Lines, or as CSV: then select=a,b names the columns.',
+    exportFile,
+    [
+      ['--out <file>', 'Write the documents to a file instead of stdout.'],
+      ...CSV_FLAGS,
+      ['--escape-formulas', 'Put a quote before a text of CSV that a spreadsheet would take for a formula.'],
+    ],
+  )
 }
 
 async function publish(topic: string, data: string): Promise<number> {

@@ -32,6 +32,7 @@ type BoundHeader =
   | 'content-digest'
   | 'repr-digest'
   | 'x-meta-*'
+  | 'accept'
   | 'last-event-id'
   | 'idempotency-key'
   | 'tenon-chain-depth'
@@ -357,6 +358,11 @@ export const QUERY_NAMES: Readonly<Record<string, string>> = {
   page_size: 'page[size]',
   page_after: 'page[after]',
   page_position: 'page[position]',
+  csv_delimiter: 'csv[delimiter]',
+  csv_null: 'csv[null]',
+  csv_cells: 'csv[cells]',
+  csv_header: 'csv[header]',
+  csv_formulas: 'csv[formulas]',
   response_cache_control: 'response-cache-control',
   response_content_disposition: 'response-content-disposition',
   response_content_encoding: 'response-content-encoding',

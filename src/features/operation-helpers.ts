@@ -193,11 +193,15 @@ export const listDigest = (...of: readonly unknown[]): string =>
 export const NDJSON = 'application/x-ndjson'
 
 /** A reply that browsers save as `<name>.ndjson`. @param name an identifier @param chunks lines of JSON */
-export const ndjsonDownload = (name: string, chunks: AsyncIterable<Uint8Array>): ByteReply => ({
+export const ndjsonDownload = (name: string, chunks: AsyncIterable<Uint8Array>): ByteReply =>
+  download(`${name}.ndjson`, NDJSON, chunks)
+
+/** A file that is made while it is sent. */
+export const download = (name: string, type: string, chunks: AsyncIterable<Uint8Array>): ByteReply => ({
   status: 200,
   headers: {
-    'content-type': NDJSON,
-    'content-disposition': `attachment; filename="${name}.ndjson"`,
+    'content-type': type,
+    'content-disposition': `attachment; filename="${name}"`,
     'cache-control': 'private, no-store',
   },
   chunks,

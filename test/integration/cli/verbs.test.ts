@@ -54,6 +54,15 @@ test('collection import and export: file: documents stored and exported', async 
     expect(await readdir(dir)).toEqual(['in.ndjson', 'out.ndjson'])
     expect(await readFile(to, 'utf8')).toMatch(/^\{"id":"[^"]+","n":2,[^\n]*\}\n$/)
     expect((await tenon('collection', 'export', 'files')).split('\n')).toHaveLength(3)
+    const table = join(dir, 'table.csv')
+    await writeFile(table, 'title;n\nmilk;1\n')
+    const cells = ['--delimiter', ';', '--json-cells']
+    expect(await json('collection', 'import', 'tables', table, ...cells)).toMatchObject({
+      created: 1,
+      failed: 0,
+    })
+    await tenon('collection', 'export', 'tables', 'select=title,n', '--out', table, ...cells)
+    expect(await readFile(table, 'utf8')).toMatch(/^id;title;n\r\n[0-9a-f-]{36};milk;1\r\n$/)
     await writeFile(from, 'nonsense')
     expect(await run('collection', 'import', 'files', from)).toMatchObject({ code: 2 })
     const stopped = await run('collection', 'import', 'files', from, '--stop')

@@ -13,7 +13,7 @@ const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
 
 test('page of docs/events.md: has what matches, through changes and a lost connection', async () => {
   const text = await readFile('docs/events.md', 'utf8')
-  const [, script = ''] = /## Live queries\n[^]*?```js\n([^]*?)```/.exec(text) ?? []
+  const [, script = ''] = /## Live queries\n[\s\S]*?```js\n([\s\S]*?)```/.exec(text) ?? []
   const workspace = await createTestWorkspace()
   await openCollectionsToAnon(workspace)
   const path = `/v1/collections/${unique('tasks')}`

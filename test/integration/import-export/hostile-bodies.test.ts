@@ -77,7 +77,7 @@ describe('import bodies', () => {
       return { status: response.status, body: (await response.json()) as any }
     }
     const type = { 'content-type': 'application/x-ndjson' }
-    for (const headers of [{ ...type, 'content-encoding': 'gzip' }, { 'content-type': 'text/csv' }]) {
+    for (const headers of [{ ...type, 'content-encoding': 'gzip' }, { 'content-type': 'application/zip' }]) {
       const { status, body } = await post(headers as Record<string, string>)
       expect([status, body.code]).toEqual([415, 'media_type_unsupported'])
     }

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseJson } from '../../../src/core/json.ts'
 import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
-import { seeded } from '../../../src/features/collections/ndjson/import.ts'
+import { seeded } from '../../../src/features/collections/ndjson/entries.ts'
 import { splitLines } from '../../../src/features/collections/ndjson/lines.ts'
 
 async function split(chunks: Iterable<Uint8Array>, max: number): Promise<(string | undefined)[]> {

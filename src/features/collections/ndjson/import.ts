@@ -1,14 +1,10 @@
-/** Imports NDJSON: stores lines in chunks of one transaction, and finds those that fail. */
+/** Imports documents: stores lines in chunks of one transaction, and finds those that fail. */
 
-import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isUuid, seededIds } from '../../../core/ids.ts'
-import { parseJson } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
-import { decodeUtf8 } from '../../../core/text/utf8.ts'
 import { hiddenIn } from '../../../core/text/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
@@ -17,19 +13,22 @@ import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate } from '../check-changes.ts'
 import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
 import type { Fields } from '../document.ts'
+import { type Column, columnAt } from '../csv/columns.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { findHiddenTarget } from '../references/targets.ts'
 import { withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf, unresolved } from '../store.ts'
-import { type Line, splitLines } from './lines.ts'
+import type { Entry, ReadEntries } from './entries.ts'
 
 interface LineError {
   readonly line: number
   readonly code: ProblemCode
   readonly detail: string
   readonly pointer?: string
+  /** Of CSV. */
+  readonly column?: string
 }
 
 /** The progress of an import. */
@@ -46,7 +45,7 @@ interface Report {
 
 interface ImportOptions {
   readonly collection: string
-  readonly idOf: IdOf
+  readonly read: ReadEntries
   /** Ends the import at the first line that fails. */
   readonly stopOnError: boolean
 }
@@ -91,6 +90,7 @@ class Import {
   readonly report: Report = { lines: 0, created: 0, existing: 0, failed: 0, errors: [] }
   readonly #scope: WorkspaceScope
   readonly #options: ImportOptions
+  #columns: readonly Column[] = []
 
   constructor(scope: WorkspaceScope, options: ImportOptions) {
     this.#scope = scope
@@ -98,18 +98,18 @@ class Import {
   }
 
   async run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    const { collection, read } = this.#options
     // Authorizes the caller before it reads the body.
-    await withCollection(this.#scope, this.#options.collection, RIGHTS, async () => {})
+    const declared = await withCollection(this.#scope, collection, RIGHTS, async (found) => found.declared)
     let entries: Entry[] = []
     let bytes = 0
     let linesRead = 0
-    for await (const lines of splitLines(chunks, CORE_LIMITS.bodyBytesMax)) {
-      for (const line of lines) {
-        linesRead = line.number
-        const entry = entryOf(line, this.#options.idOf)
-        if (entry === undefined) continue
+    for await (const arrived of read(chunks, declared)) {
+      linesRead = arrived.line
+      this.#columns = arrived.columns ?? []
+      for (const entry of arrived.entries) {
         entries.push(entry)
-        bytes += line.bytes?.byteLength ?? 0
+        bytes += entry.bytes
         if (entries.length < COLLECTION_LIMITS.importChunkLines && bytes < COLLECTION_LIMITS.importChunkBytes)
           continue
         await this.#store(entries)
@@ -180,10 +180,10 @@ class Import {
       if (this.#options.stopOnError && failures.length > 0) break
       try {
         if (request instanceof Problem) throw request
-        const { id, data, isNamed, owner } = request
+        const { id, data, isNamed, system } = request
         // Which ids exist is not for callers who may not read every document.
         if (isNamed && collection.permissions.read !== true) throw idRefused()
-        const kept = keptOwner(this.#scope.actor, collection, owner)
+        const kept = keptOwner(this.#scope.actor, collection, system._owner)
         const create = await checkCreate(this.#scope, collection, { id, data, budget })
         requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, create))
         creates.push(kept === undefined ? create : { ...create, owner: kept })
@@ -202,7 +202,7 @@ class Import {
     report.existing += existing
     report.failed += failures.length
     const remaining = CORE_LIMITS.diagnosticsReturnedMax - report.errors.length
-    report.errors.push(...failures.slice(0, remaining).map(lineError))
+    report.errors.push(...failures.slice(0, remaining).map((failure) => lineError(failure, this.#columns)))
     const fatal = this.#options.stopOnError ? failures[0] : undefined
     report.lines = fatal?.line ?? line
     if (fatal !== undefined) throw withLine(fatal)
@@ -242,89 +242,20 @@ const ownerRefused = (fault: string) => bodyProblem('/_owner', fault, `/_owner $
 /** Problems that the database raises for a whole statement although one line causes them. */
 const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
-function lineError({ line, problem }: Failure): LineError {
+function lineError({ line, problem }: Failure, columns: readonly Column[]): LineError {
   const { code, message, errors } = problem
   const pointer = errors[0]?.pointer
   const detail = message.slice(0, COLLECTION_LIMITS.importMessageCharsMax)
-  return { line, code, detail, ...(pointer !== undefined && { pointer }) }
+  const column = pointer === undefined ? undefined : columnAt(columns, pointer)
+  return {
+    ...{ line, code, detail },
+    ...(pointer !== undefined && { pointer }),
+    ...(column !== undefined && { column }),
+  }
 }
 
 function withLine({ line, problem }: Failure): Problem {
   const { code, message, errors, cause, members } = problem
   const detail = `Line ${line}: ${message}`
   return new Problem(code, { detail, errors, cause, members: { ...members, line } })
-}
-
-/** A line that is not blank. */
-interface Entry {
-  readonly line: number
-  readonly request: LineRequest | Problem
-}
-
-interface LineRequest {
-  readonly id: string
-  readonly data: Fields
-  /** True if the line names the id. */
-  readonly isNamed: boolean
-  /** `_owner` as the line has it. */
-  readonly owner: unknown
-}
-
-/** Gives the id of a line that names none. */
-type IdOf = (line: number, text: string) => string
-
-/**
- * Derives the id from the text and number of a line: a file that is sent again meets its own documents, and another file
- * under the same key does not. The ids have the order of the file and the time of the first use of the key.
- */
-export const seeded =
-  ({ seed, atMs }: { seed: Buffer; atMs: number }): IdOf =>
-  (line, text) => {
-    const random = createHash('sha256').update(seed).update(`${line}/${text}`).digest()
-    random.writeUInt32BE(line >>> 0, SEQUENCE_AT)
-    return seededIds(atMs, () => random).uuid()
-  }
-
-/** The offset of the random bytes that the library uses as the sequence: 31 bits that count up (RFC 9562 §6.2). */
-const SEQUENCE_AT = 6
-
-/** @returns undefined for a blank line */
-function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
-  if (bytes?.byteLength === 0) return undefined
-  try {
-    const text = textOf(bytes)
-    return text.trim() === '' ? undefined : { line, request: requestOf(text, () => idOf(line, text)) }
-  } catch (error) {
-    if (error instanceof Problem) return { line, request: error }
-    throw error
-  }
-}
-
-function textOf(bytes: Uint8Array | undefined): string {
-  if (bytes === undefined) {
-    const members = { limit_bytes: CORE_LIMITS.bodyBytesMax }
-    throw new Problem('body_too_large', {
-      detail: `The line has more than ${CORE_LIMITS.bodyBytesMax} bytes.`,
-      members,
-    })
-  }
-  // Also removes byte-order marks, which concatenated files have on several lines.
-  return decodeUtf8(bytes, 'The line')
-}
-
-function requestOf(text: string, newId: () => string): LineRequest {
-  const value = parseJson(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Problem('validation_failed', { detail: 'The line is not a JSON object.' })
-  // An export contains these fields; all but the id and the owner are ignored.
-  const { id, _created_at, _updated_at, _version, _owner, _warnings, ...data } = value as Fields
-  const isNamed = id !== undefined
-  return { id: isNamed ? documentId(id) : newId(), data, isNamed, owner: _owner }
-}
-
-/** RFC 9562 §4: a UUID is read in either case. */
-function documentId(id: unknown): string {
-  const text = typeof id === 'string' ? id.toLowerCase() : ''
-  if (isUuid(text)) return text
-  throw bodyProblem('/id', 'is not a UUID', '/id is not a UUID')
 }

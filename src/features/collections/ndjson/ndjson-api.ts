@@ -1,4 +1,4 @@
-/** Operations that import and export collections as NDJSON streams (docs/import-export.md). */
+/** Operations that import and export collections as streams of NDJSON and CSV (docs/import-export.md). */
 
 import { createHash } from 'node:crypto'
 import Type from 'typebox'
@@ -10,14 +10,18 @@ import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import { NDJSON, ndjsonDownload } from '../../operation-helpers.ts'
+import { download, NDJSON } from '../../operation-helpers.ts'
+import { CsvInput } from '../csv/columns.ts'
+import { type CsvWriter, csvWriter } from '../csv/write-csv.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { type PageQuery, readDocumentPage } from '../page.ts'
 import { readOrder, readSelection } from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
-import { importLines, seeded } from './import.ts'
+import { withCollection } from '../resolve-store.ts'
+import { csvEntries, ndjsonEntries, seeded } from './entries.ts'
+import { importLines } from './import.ts'
 
 /** Media types in use for NDJSON; a JSON document is one line, and a text may be several. */
 const MEDIA_TYPES: readonly string[] = [
@@ -25,17 +29,19 @@ const MEDIA_TYPES: readonly string[] = [
   ...['application/json', 'text/plain', 'application/octet-stream'],
 ]
 
+const CSV = 'text/csv'
+
 const Header = (description: string) =>
   Type.Optional(Type.String({ maxLength: COLLECTION_LIMITS.conditionCharsMax, description }))
 
 export const importDocuments = workspaceOperation({
   name: 'collection.import',
-  summary: 'Import documents from NDJSON; documents whose id exists are left unchanged',
+  summary: 'Import documents from NDJSON or CSV; documents whose id exists are left unchanged',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
     content: Bytes(
-      'One JSON object per line. An `id` is kept, and `_owner` for service keys; other system fields of an export are ignored.',
+      'One JSON object per line; or CSV, whose header names the fields. An `id` is kept, and `_owner` for service keys; other system fields of an export are ignored.',
     ),
     on_error: Type.Optional(
       Type.Unsafe<'continue' | 'stop'>(
@@ -54,7 +60,13 @@ export const importDocuments = workspaceOperation({
           'Key from which lines without an id derive their ids, together with the line number, so that the same file may be sent again.',
       }),
     ),
-    content_type: Header(`Media type: ${MEDIA_TYPES.join(', ')}.`),
+    csv_header: Type.Optional(
+      Type.String({
+        description: 'Names of the columns of CSV that has no header, such as `name,address.city`.',
+      }),
+    ),
+    ...CsvInput,
+    content_type: Header(`Media type: ${MEDIA_TYPES.join(', ')}; ${CSV} for CSV.`),
     content_encoding: Header('Content coding: only `identity`; compressed content is refused.'),
   }),
   output: Type.Object({
@@ -68,6 +80,7 @@ export const importDocuments = workspaceOperation({
         code: Type.String(),
         detail: Type.String(),
         pointer: Type.Optional(Type.String()),
+        column: Type.Optional(Type.String({ description: 'Name of the column, for CSV.' })),
       }),
       { description: `Errors of the first ${CORE_LIMITS.diagnosticsReturnedMax} lines that failed.` },
     ),
@@ -84,46 +97,94 @@ export const importDocuments = workspaceOperation({
       content_encoding: 'content-encoding',
     },
   },
-  run: async (scope, { name, content, on_error, idempotency_key: key, ...headers }) => {
-    checkMediaType(headers)
+  run: async (scope, { name, content, on_error, idempotency_key: key, ...options }) => {
+    const isCsv = checkMediaType(options) === CSV
     const idOf =
       key === undefined
         ? () => scope.uuid()
         : seeded(await firstUse(scope, digestOf('import', scope.actor.subject, name, key)))
-    return importLines(scope, { collection: name, idOf, stopOnError: on_error === 'stop' }, content.chunks)
+    const read = isCsv ? csvEntries(idOf, options) : ndjsonEntries(idOf)
+    return importLines(scope, { collection: name, read, stopOnError: on_error === 'stop' }, content.chunks)
   },
 })
 
 const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
 
-/** Rejects forms and archives, every line of which would fail. */
-function checkMediaType(headers: { content_type?: string; content_encoding?: string }): void {
-  const [type = ''] = headers.content_type?.toLowerCase().split(';') ?? []
+/** Rejects forms and archives, every line of which would fail. @returns the media type */
+function checkMediaType(headers: { content_type?: string; content_encoding?: string }): string {
+  const type = headers.content_type?.toLowerCase().split(';')[0]?.trim() ?? ''
   const encoding = headers.content_encoding?.trim().toLowerCase() ?? 'identity'
-  if ((type === '' || MEDIA_TYPES.includes(type.trim())) && encoding === 'identity') return
-  throw new Problem('media_type_unsupported', { detail: `This route takes ${NDJSON}, not compressed.` })
+  if (['', CSV, ...MEDIA_TYPES].includes(type) && encoding === 'identity') return type
+  throw new Problem('media_type_unsupported', {
+    detail: `This route takes ${NDJSON} and ${CSV}, not compressed.`,
+  })
 }
 
 export const exportDocuments = workspaceOperation({
   name: 'collection.export',
-  summary: 'Export all documents as NDJSON, filtered and sorted; by default, in the order of ids',
+  summary: 'Export all documents as NDJSON or CSV, filtered and sorted; by default, in the order of ids',
   roles: DATA_ROLES,
-  input: Input({ name: CollectionName, select: Select, order: Order, filters: Filters }),
+  input: Input({
+    name: CollectionName,
+    select: Select,
+    order: Order,
+    filters: Filters,
+    ...CsvInput,
+    csv_formulas: Type.Optional(
+      Type.String({
+        enum: ['escape'],
+        description:
+          'With `escape`, a text of CSV that a spreadsheet would take for a formula gets a quote before it. It is not read back as it was.',
+      }),
+    ),
+    accept: Type.Optional(
+      Type.String({
+        maxLength: COLLECTION_LIMITS.conditionCharsMax,
+        description: `\`${CSV}\` for CSV. Default: ${NDJSON}.`,
+      }),
+    ),
+  }),
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document per line, as GET returns it.' })),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/export',
     rest: 'filters',
+    headers: { accept: 'accept' },
     reply: 'bytes',
     bytesType: NDJSON,
   },
-  run: (scope, { name, select, order, filters = [] }) =>
-    exportLines(scope, name, {
+  run: async (scope, { name, select, order, filters = [], accept, ...options }) => {
+    const query = {
       filter: readFilters(filters),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       count: undefined,
-    }),
+    }
+    if (!prefersCsv(accept)) return exportLines(scope, name, query, NDJSON_FORM)
+    const { declared } = await withCollection(scope, name, ['read'], async (collection) => collection)
+    return exportLines(scope, name, query, csvForm(csvWriter(select, declared, options)))
+  },
+})
+
+/** True if CSV is named before NDJSON and anything else. */
+const prefersCsv = (accept = ''): boolean => /^\s*text\/csv\b/i.test(accept)
+
+/** How an export writes documents. */
+interface Form {
+  readonly extension: string
+  readonly type: string
+  readonly header: string
+  readonly lineOf: (document: object) => string
+}
+
+const NDJSON_FORM: Form = {
+  ...{ extension: 'ndjson', type: NDJSON, header: '' },
+  lineOf: (document) => `${JSON.stringify(document)}\n`,
+}
+
+const csvForm = (writer: CsvWriter): Form => ({
+  ...{ extension: 'csv', type: `${CSV}; charset=utf-8; header=present` },
+  ...writer,
 })
 
 type Query = Omit<PageQuery, 'size' | 'after'>
@@ -132,26 +193,33 @@ type Query = Omit<PageQuery, 'size' | 'after'>
  * Reads the first page before it sends anything, so that a faulty query gets a problem as its reply.
  * @throws Problem as {@link readDocumentPage} does
  */
-async function exportLines(scope: WorkspaceScope, name: string, query: Query): Promise<ByteReply> {
-  const pieces = readPieces((after, size) => readDocumentPage(scope, name, { ...query, after, size }))
+async function exportLines(
+  scope: WorkspaceScope,
+  name: string,
+  query: Query,
+  form: Form,
+): Promise<ByteReply> {
+  const read: Read = (after, size) => readDocumentPage(scope, name, { ...query, after, size })
+  const pieces = readPieces(read, form)
   const first = await pieces.next()
   const chunks = async function* () {
+    if (form.header !== '') yield Buffer.from(form.header)
     if (first.done !== true) yield first.value
     yield* pieces
   }
-  return ndjsonDownload(name, chunks())
+  return download(`${name}.${form.extension}`, form.type, chunks())
 }
 
 type Read = (after: string | undefined, size: number) => ReturnType<typeof readDocumentPage>
 
 /** Pieces of some tens of kilobytes, so that a slow reader is seen to make progress. */
-async function* readPieces(read: Read): AsyncGenerator<Buffer> {
+async function* readPieces(read: Read, form: Form): AsyncGenerator<Buffer> {
   let size: number = COLLECTION_LIMITS.exportFirstDocuments
   let after: string | undefined
   do {
     const { data, page } = await readFitting(size, (rows) => read(after, rows))
     let bytes = 0
-    for (const piece of packed(data)) {
+    for (const piece of packed(data, form)) {
       bytes += piece.byteLength
       yield piece
     }
@@ -176,10 +244,10 @@ function nextSize(rows: number, bytes: number): number {
   return Math.max(1, Math.min(fit, COLLECTION_LIMITS.exportDocumentsMax))
 }
 
-function* packed(documents: readonly SelectedDocument[]): Generator<Buffer> {
+function* packed(documents: readonly SelectedDocument[], { lineOf }: Form): Generator<Buffer> {
   let text = ''
   for (const document of documents) {
-    text += `${JSON.stringify(document)}\n`
+    text += lineOf(document)
     if (text.length < COLLECTION_LIMITS.exportPieceChars) continue
     yield Buffer.from(text)
     text = ''

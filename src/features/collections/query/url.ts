@@ -29,7 +29,7 @@ import {
 const GROUP = /^(not\.)?(or|and)$/
 
 /** Keys that are or may become parameters; a field of such a name is written in quotes. */
-const RESERVED = /^(not|expand|having|limit|offset|count|columns|on_conflict|apikey)$|^page\[/
+const RESERVED = /^(not|expand|having|limit|offset|count|columns|on_conflict|apikey)$|^(page|csv)\[/
 
 /** All pairs hold; the same field may come more than once. */
 export function readFilters(pairs: readonly (readonly [string, string])[]): Filter {
