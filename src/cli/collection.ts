@@ -14,10 +14,45 @@ import { addVerb, type Flag, printJson } from './verb.ts'
 const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(name)}`
 const documents = (name: string) => `${collectionPath(name)}/documents`
 
-async function add(name: string, document: string): Promise<number> {
+interface AddOptions {
+  readonly upsert?: string
+  readonly id?: string
+}
+
+async function add(name: string, document: string, { upsert, id }: AddOptions): Promise<number> {
   const body = await jsonArgument(document, 'The document')
+  if (upsert !== undefined && id !== undefined) throw new Error('Use either --upsert or --id.')
   const client = await serviceClient()
-  return printJson(await client.post(documents(name), body))
+  if (id !== undefined)
+    return printJson(
+      await client.call('PUT', `${documents(name)}/${encodeURIComponent(id)}`, body, {
+        'if-none-match': '*',
+      }),
+    )
+  const query = upsert === undefined ? '' : `?upsert=${encodeURIComponent(upsert)}`
+  return printJson(await client.post(`${documents(name)}${query}`, body))
+}
+
+async function patch(
+  name: string,
+  id: string,
+  changes: string,
+  { operators }: { readonly operators?: boolean },
+): Promise<number> {
+  const body = await jsonArgument(changes, 'The changes')
+  const type = operators === true ? 'application/vnd.tenon.ops+json' : 'application/merge-patch+json'
+  const client = await serviceClient()
+  const path = `${documents(name)}/${encodeURIComponent(id)}`
+  return printJson(await client.call('PATCH', path, body, { 'content-type': type }))
+}
+
+/** Prints the results; exit code 2 if some operations failed. */
+async function batch(operations: string, { each }: { readonly each?: boolean }): Promise<number> {
+  const ops = await jsonArgument(operations, 'The list of operations')
+  const client = await serviceClient()
+  const answer = await client.post<{ committed: boolean }>('/v1/batch', { ops, atomic: each !== true })
+  printJson(answer)
+  return answer.committed ? 0 : 2
 }
 
 /** Filters as in the URL: `status=eq.open order=_created_at.desc`. */
@@ -185,9 +220,34 @@ interface List {
 
 const printLine = (value: object): void => void process.stdout.write(`${JSON.stringify(value)}\n`)
 
+/** The verbs that change single documents. */
+function documentVerbs(collection: Command): void {
+  addVerb(collection, 'add <name> <json>', 'Create a document.', add, [
+    [
+      '--upsert <fields>',
+      'Fields that are unique, such as email. A document with the same values is changed instead.',
+    ],
+    ['--id <uuid>', 'Id of the document. One that exists is refused.'],
+  ])
+  addVerb(
+    collection,
+    'patch <name> <id> <json>',
+    'Merge a patch into a document (RFC 7396), or apply operators to it.',
+    patch,
+    [['--operators', 'Apply operators instead, such as \'{"inc": {"seen": 1}, "push": {"tags": "a"}}\'.']],
+  )
+  addVerb(
+    collection,
+    'batch <json>',
+    'Make a list of changes of documents, all or none, such as \'[{"collection": "todos", "op": "create", "data": {}}]\'.',
+    batch,
+    [['--each', 'Make each change by itself. Exit code 2 if some could not be made.']],
+  )
+}
+
 export function collectionVerbs(program: Command): void {
   const collection = program.command('collection').description('Manage documents of a collection.')
-  addVerb(collection, 'add <name> <json>', 'Create a document.', add)
+  documentVerbs(collection)
   addVerb(
     collection,
     'list <name> [filters...]',

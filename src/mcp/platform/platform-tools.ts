@@ -19,7 +19,7 @@ import type { McpTool } from '../protocol/mcp-server.ts'
  *   give access to others
  * - tenants, workspaces, quotas, settings: an agent does not change the limits that it works in
  * - deletions, except of documents: an agent cannot undo them, and it builds without them
- * - commands that repair an execution (`execution.patch`, `skip_step`, …), objects, imports and batches: not asked for yet
+ * - commands that repair an execution (`execution.patch`, `skip_step`, …), objects and imports: not asked for yet
  */
 const WRITES: Readonly<Record<string, OperationEffect>> = {
   'flow.create': 'adds',
@@ -44,6 +44,7 @@ const WRITES: Readonly<Record<string, OperationEffect>> = {
   'collection.update': 'changes',
   'collection.patch': 'changes',
   'collection.delete': 'changes',
+  'batch.run': 'changes',
 }
 
 /** Nouns whose operations show who has access: people, what is stored about them, and credentials. */

@@ -42,6 +42,44 @@ test('collection add and list: new collection: listed', async () => {
   })
 })
 
+test('collection add, patch and batch: upserts, chosen ids, operators, all changes or each by itself', async () => {
+  const body = {
+    ...{ workspace_id: workspace.workspaceId, collection: 'people', store: 'relational' },
+    ...{ schema: { properties: { email: { type: 'string' } } }, unique: [['email']] },
+  }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const ada = '{"email": "ada@example.com"}'
+  const { id } = await json('collection', 'add', 'people', ada, '--upsert', 'email')
+  expect(await json('collection', 'add', 'people', ada, '--upsert', 'email')).toMatchObject({ id })
+  const chosen = crypto.randomUUID()
+  expect(await json('collection', 'add', 'people', '{}', '--id', chosen)).toMatchObject({ id: chosen })
+  const again = await run('collection', 'add', 'people', '{}', '--id', chosen)
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('precondition_failed')])
+  const both = await run('collection', 'add', 'people', '{}', '--id', chosen, '--upsert', 'email')
+  expect([both.code, both.stderr]).toEqual([1, 'Use either --upsert or --id.\n'])
+  expect(await json('collection', 'patch', 'people', id, '{"n": 1, "absent": null}')).toMatchObject({ n: 1 })
+  const operators = '{"inc": {"n": 2}, "push": {"tags": "a"}}'
+  expect(await json('collection', 'patch', 'people', id, operators, '--operators')).toMatchObject({
+    n: 3,
+    tags: ['a'],
+  })
+  const create = { collection: 'people', op: 'create', id: chosen, data: {} }
+  const other = { collection: 'people', op: 'create', data: {} }
+  const refused = await run('collection', 'batch', JSON.stringify([other, create]))
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('precondition_failed')])
+  const each = await run('collection', 'batch', JSON.stringify([other, create]), '--each')
+  expect([
+    each.code,
+    JSON.parse(each.stdout).results.map(({ status }: { status: number }) => status),
+  ]).toEqual([2, [201, 412]])
+  const made = await json(
+    'collection',
+    'batch',
+    JSON.stringify([other, { ...other, data: { of: { $ref: 0 } } }]),
+  )
+  expect(made).toMatchObject({ committed: true, results: [{ status: 201 }, { status: 201 }] })
+})
+
 test('collection import and export: file: documents stored and exported', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-cli-'))
   try {

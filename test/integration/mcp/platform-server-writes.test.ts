@@ -238,6 +238,12 @@ describe('service', () => {
     await expect(use(service, 'collection_update', stale)).rejects.toThrow(/^precondition_failed/)
     const rest = await call('GET', `${documents}/${id}`, { as: workspace.service })
     expect(rest.body).toEqual(patched)
+    const ops = [
+      { collection: name, op: 'create', data: { of: id } },
+      { collection: name, op: 'update', id: { $ref: 0 }, inc: { n: 1 } },
+    ]
+    const batch = await write(service, 'batch_run', { ops }, '/v1/batch')
+    expect(batch).toMatchObject({ committed: true, results: [{ status: 201 }, { status: 200, version: 2 }] })
     expect(await change('collection_delete', {})).toEqual({ id, deleted: true })
     expect((await call('GET', `${documents}/${id}`, { as: workspace.service })).status).toBe(404)
   })

@@ -78,6 +78,7 @@ const ADMIN_WRITES = [
   'schema_update',
 ]
 const SERVICE_WRITES = [
+  'batch_run',
   'collection_create',
   'collection_delete',
   'collection_patch',
