@@ -5,7 +5,13 @@ import { Ref } from '../../access/operation-builders.ts'
 import { isUuid } from '../../core/ids.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
-import { OperationReference, referenceIn, referencesIn, replaceWithin } from './batch-references.ts'
+import {
+  hasReference,
+  OperationReference,
+  referenceIn,
+  referencesIn,
+  replaceWithin,
+} from './batch-references.ts'
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Fields } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
@@ -68,6 +74,8 @@ export interface BatchOperation {
   readonly op: OpAnywhere
   /** Those of `update` and `increment`; none if it sets whole fields alone. */
   readonly operators: readonly FieldChange[] | undefined
+  /** True if it refers to documents of earlier operations. */
+  readonly refers: boolean
   /** True if a later operation refers to its document. */
   readonly isReferred: boolean
 }
@@ -97,12 +105,13 @@ export function readBatch(ops: readonly OpAnywhere[]): BatchOperation[] {
   const referred = new Set<number>()
   const read = ops.map((op, index) => {
     errors.push(...memberErrors(op, index))
-    for (const { pointer, index: to } of referencesOf(op, index)) {
+    const references = referencesOf(op, index)
+    for (const { pointer, index: to } of references) {
       const fault = referenceFault(ops, index, { pointer, to })
       if (fault === undefined) referred.add(to)
       else errors.push(errorAt(pointer, fault))
     }
-    return { op, operators: operatorsOf(op, index, errors) }
+    return { op, operators: operatorsOf(op, index, errors), refers: references.length > 0 }
   })
   if (errors.length > 0) throw membersInvalid(errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax))
   return read.map((one, index) => ({ ...one, isReferred: referred.has(index) }))
@@ -160,7 +169,7 @@ function operatorsOf(
 const REFERRING = ['id', 'data', 'set', 'push', 'pull'] as const
 
 const referencesOf = (op: OpAnywhere, index: number) =>
-  REFERRING.flatMap((name) => referencesIn(op[name], `/ops/${index}/${name}`))
+  REFERRING.flatMap((name) => (hasReference(op[name]) ? referencesIn(op[name], `/ops/${index}/${name}`) : []))
 
 function referenceFault(
   ops: readonly OpAnywhere[],
@@ -177,7 +186,7 @@ function referenceFault(
 
 /** The change that an operation asks for. @param newId of a document that it creates @param idOf the id of the document of an operation before it */
 export function toWanted(
-  { op: given, operators, isReferred }: BatchOperation,
+  { op: given, operators, refers, isReferred }: BatchOperation,
   newId: string,
   idOf: (index: number) => string,
 ): WantedChange {
@@ -186,7 +195,7 @@ export function toWanted(
       const index = referenceIn(one)
       return index === undefined ? undefined : idOf(index)
     }
-    return replaceWithin(value, found) as T
+    return (refers ? replaceWithin(value, found) : value) as T
   }
   const { collection, op, id: named, if_version, on = [] } = given
   const id = resolved(named)

@@ -16,13 +16,20 @@ export const OperationReference = Type.Object(
 
 /** The index that a value refers to; undefined if it is no reference. A `$ref` that is a text is a value like others. */
 export function referenceIn(value: unknown): number | undefined {
-  if (!isObject(value)) return undefined
-  const { $ref, ...others } = value
-  return typeof $ref === 'number' && Object.keys(others).length === 0 ? $ref : undefined
+  if (!isObject(value) || typeof value['$ref'] !== 'number') return undefined
+  return Object.keys(value).length === 1 ? value['$ref'] : undefined
 }
 
 /** The members of an operation are two levels above the fields of its document. What is nested deeper is refused later. */
 const DEPTH_MAX = CORE_LIMITS.documentDepthMax + 4
+
+/** True if there is a reference in a value. Most batches have none, and their values are searched once. */
+export function hasReference(value: unknown, depth = DEPTH_MAX): boolean {
+  if (typeof value !== 'object' || value === null || depth === 0) return false
+  if (referenceIn(value) !== undefined) return true
+  const members = Array.isArray(value) ? value : Object.values(value)
+  return members.some((member) => typeof member === 'object' && hasReference(member, depth - 1))
+}
 
 /** The references in a value, with their pointers. */
 export function referencesIn(
@@ -34,7 +41,7 @@ export function referencesIn(
   const index = referenceIn(value)
   if (index !== undefined) return [{ pointer, index }]
   return Object.entries(value).flatMap(([name, member]) =>
-    typeof member === 'object' ? referencesIn(member, `${pointer}/${shortPointer(name)}`, depth - 1) : [],
+    referencesIn(member, `${pointer}/${shortPointer(name)}`, depth - 1),
   )
 }
 

@@ -341,9 +341,13 @@ function exactSum(now: number, by: number): number {
 /** The sum of two texts that are numbers, with as many decimals as the longer one has: `1.50` and `0.25` give `1.75`. */
 function exactText(now: string, by: number | string, format: Format | undefined): string {
   const added = String(by)
-  const isWritten = canonicalOf('decimal', added) !== undefined
-  const sum = isWritten ? sumOfDecimals(now, added) : ''
-  if (isWritten && canonicalOf(format === 'int64' ? 'int64' : 'decimal', sum) !== undefined) return sum
+  if (canonicalOf('decimal', added) === undefined)
+    throw new Problem('number_unsafe', {
+      detail: `${added} is written with an exponent.`,
+      hint: 'Send the number as a text without an exponent.',
+    })
+  const sum = sumOfDecimals(now, added)
+  if (canonicalOf(format === 'int64' ? 'int64' : 'decimal', sum) !== undefined) return sum
   const kind = format === 'int64' ? 'an integer of 64 bits' : 'a decimal of at most 100 characters'
   const detail = `The sum of ${now} and ${added} is not ${kind}.`
   throw new Problem('number_unsafe', { detail, hint: `Send a number that leaves the sum ${kind}.` })

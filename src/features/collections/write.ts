@@ -21,7 +21,6 @@ import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
 import { admits, requireCollectionRights } from './rules/permissions.ts'
 import { type Index, isOfAll } from './schemas/api-types.ts'
-import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
   type CheckedChange,
   type Collection,

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Random } from '../../support/random.ts'
 
-export type Value = string | number | boolean | null | Value[] | { [name: string]: Value }
+type Value = string | number | boolean | null | Value[] | { [name: string]: Value }
 export type Doc = { [name: string]: Value }
 export type Operators = Readonly<Record<string, Readonly<Record<string, Value>> | readonly string[]>>
 
