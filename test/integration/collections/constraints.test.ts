@@ -1,5 +1,6 @@
 /** Constraints of declarations: checks, conditional uniqueness and ranges that do not overlap, by every way to write. */
 
+import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
   addTestWorkspace,
@@ -87,6 +88,12 @@ async function everyWay(
     await one({ op: 'update', id, data: fields }),
     await one({ op: 'patch', id, data: fields }),
     await one({ op: 'replace', id, data: fields }),
+    await one({ op: 'update', id, set: fields }),
+    await call('PATCH', at(collection, id), {
+      ...{ as, body: { set: fields } },
+      headers: { 'content-type': 'application/vnd.tenon.ops+json' },
+    }),
+    await call('PUT', at(collection, randomUUID()), { as, body: fields, headers: { 'if-none-match': '*' } }),
   ]
 }
 
@@ -120,6 +127,15 @@ describe('checks', () => {
       expect((await call('GET', at(collection, id), { as: workspace.service })).body).toMatchObject(
         booked([8, 10]),
       )
+      const many = await call('POST', `/v1/collections/${collection}/update-many`, {
+        as: workspace.service,
+        body: { filter: { court: 'north' }, data: { starts_at: '2026-05-01T09:30:00Z' } },
+        headers: { prefer: 'wait=30' },
+      })
+      expect(many.body).toMatchObject({
+        ...{ matched: 3, changed: 2, failed: 1 },
+        failures: [{ code: 'schema_violation' }],
+      })
     },
   )
 

@@ -15,7 +15,14 @@ import type { DeclaredExclusion } from '../constraints/constraint.ts'
 import type { Index } from '../schemas/api-types.ts'
 import type { TableColumn } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { addChecks, addExclusion, conditionOf, dropChecks, dropExclusion } from './table-constraints.ts'
+import {
+  addChecks,
+  addExclusion,
+  conditionOf,
+  dropChecks,
+  dropExclusion,
+  foreignKeyName,
+} from './table-constraints.ts'
 import { dropPolicies, type RowConditions, setPolicies } from './table-policies.ts'
 
 /** The part of a declaration that its table depends on. */
@@ -135,9 +142,6 @@ export const restoreForeignKeys = (
   keys: readonly ForeignKey[],
 ): Sql[] => keys.flatMap((key) => [dropForeignKey(declared, key), addForeignKey(declared, key)])
 
-/** The id of the declaration that a foreign key belongs to. */
-export const declarationOf = (foreignKey: string): string => foreignKey.replace(/_c\d+_fk$/, '')
-
 type WithKeys<K extends ForeignKey> = { readonly foreignKeys: readonly K[] }
 
 /** The foreign keys of one declaration that another has not. Dropping and adding one locks the table that it leads to. */
@@ -145,10 +149,6 @@ export const keysWithout = <K extends ForeignKey>(one: WithKeys<K>, other: WithK
   one.foreignKeys.filter(
     (key) => !other.foreignKeys.some((its) => its.column === key.column && its.relation === key.relation),
   )
-
-/** The name of the constraint that errors of PostgreSQL have. */
-export const foreignKeyName = ({ id }: Pick<TableDeclaration, 'id'>, column: string): string =>
-  `${id}_${column}_fk`
 
 /**
  * The table belongs to one workspace, so its indexes do not begin with tenant and workspace. An index that is not unique ends with

@@ -5,22 +5,15 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import {
-  changeRefused,
-  failedStatement,
-  violated,
-  violatedCondition,
-} from '../../../infra/postgres/errors.ts'
+import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
-import { columnOf } from '../references/reference.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
 import {
   type By,
   type CheckedChange,
   type Collection,
-  type Conflict,
   type Create,
   createdBy,
   isRefusal,
@@ -32,10 +25,9 @@ import {
   type Written,
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
-import { declarationOf, foreignKeyName } from './collection-table.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
-import { exclusionName, violatedCheck } from './table-constraints.ts'
+import { conflictOf } from './table-constraints.ts'
 import {
   blindCreateStatement,
   changeStatement,
@@ -269,29 +261,6 @@ function resultOfError(
   if (isAlone && isTaken) return [toWritten(change, 1, createdBy(actor, change))]
   const conflict = conflictOf(error, change.collection, change.verb)
   return conflict && { index, ...conflict }
-}
-
-/** The conflict that a violated constraint tells; undefined for other errors. */
-function conflictOf(
-  error: unknown,
-  { declared }: Collection,
-  verb: CheckedChange['verb'] = 'create',
-): Conflict | undefined {
-  const constraint = violated(error) ?? violatedCondition(error)
-  if (constraint === undefined || declared === undefined) return undefined
-  // The constraint is of the documents that refer to the one that would be deleted.
-  if (verb === 'delete') return { referenced: declarationOf(constraint) }
-  const duplicated = declared.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
-  if (duplicated !== undefined) return { duplicated }
-  const overlapped = declared.exclusions.find((one) => exclusionName(declared.id, one) === constraint)
-  if (overlapped !== undefined) return { overlapped }
-  const broken = violatedCheck(constraint, declared)
-  if (broken !== undefined) return { broken }
-  const unresolved = declared.references.find((reference) => {
-    const column = columnOf(reference, declared.columns)
-    return column !== undefined && foreignKeyName(declared, column) === constraint
-  })
-  return unresolved && { unresolved }
 }
 
 /**

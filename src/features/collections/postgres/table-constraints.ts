@@ -1,9 +1,12 @@
-/** Conditions of declarations in the tables of collections: of unique indexes, of ranges that do not overlap, and of checks. */
+/** Constraints in the tables of collections: conditions of unique indexes, ranges that do not overlap, and checks; and which of them an error is of. */
 
+import { violated, violatedCondition } from '../../../infra/postgres/errors.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Condition, readCondition } from '../constraints/condition.ts'
 import { type DeclaredExclusion, rangeTypeOf } from '../constraints/constraint.ts'
+import { columnOf } from '../references/reference.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
+import type { CheckedChange, Collection, Conflict } from '../store.ts'
 import { compileFilter } from './compile.ts'
 import { newRowOf, tableOf } from './table.ts'
 
@@ -37,12 +40,11 @@ export const dropChecks = (table: Sql, count: number): Sql[] =>
   )
 
 /** The check that a violated constraint is of. */
-export const violatedCheck = (constraint: string, { checks }: Pick<Declaration, 'checks'>) =>
+const violatedCheck = (constraint: string, { checks }: Pick<Declaration, 'checks'>) =>
   checks[Number(/^check_(\d+)$/.exec(constraint)?.[1]) - 1]
 
 /** The name of the constraint that errors of PostgreSQL have. */
-export const exclusionName = (id: string, { name }: Pick<DeclaredExclusion, 'name'>): string =>
-  `${id}_${name}`
+const exclusionName = (id: string, { name }: Pick<DeclaredExclusion, 'name'>): string => `${id}_${name}`
 
 /** Locks the table until its index is built: PostgreSQL builds none of this kind beside writers. */
 export function addExclusion({ id, table }: Named, exclusion: DeclaredExclusion, declared: Declaration): Sql {
@@ -102,4 +104,34 @@ function boundOf(field: string, declared: Declaration): Sql {
     case undefined:
       throw new TypeError(`${field} is not the end of a range`)
   }
+}
+
+/** The name of the foreign key that errors of PostgreSQL have. */
+export const foreignKeyName = ({ id }: { readonly id: string }, column: string): string =>
+  `${id}_${column}_fk`
+
+/** The id of the declaration that a foreign key belongs to. */
+const declarationOf = (foreignKey: string): string => foreignKey.replace(/_c\d+_fk$/, '')
+
+/** The conflict that a violated constraint tells; undefined for other errors. */
+export function conflictOf(
+  error: unknown,
+  { declared }: Collection,
+  verb: CheckedChange['verb'] = 'create',
+): Conflict | undefined {
+  const constraint = violated(error) ?? violatedCondition(error)
+  if (constraint === undefined || declared === undefined) return undefined
+  // The constraint is of the documents that refer to the one that would be deleted.
+  if (verb === 'delete') return { referenced: declarationOf(constraint) }
+  const duplicated = declared.indexes.find(({ name }) => `${declared.id}_${name}` === constraint)
+  if (duplicated !== undefined) return { duplicated }
+  const overlapped = declared.exclusions.find((one) => exclusionName(declared.id, one) === constraint)
+  if (overlapped !== undefined) return { overlapped }
+  const broken = violatedCheck(constraint, declared)
+  if (broken !== undefined) return { broken }
+  const unresolved = declared.references.find((reference) => {
+    const column = columnOf(reference, declared.columns)
+    return column !== undefined && foreignKeyName(declared, column) === constraint
+  })
+  return unresolved && { unresolved }
 }
