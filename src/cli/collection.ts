@@ -106,7 +106,7 @@ async function changeMany(
 ): Promise<number> {
   const body = {
     ...{ filter: await jsonArgument(filter, 'The filter'), data, all, dry_run: dryRun },
-    ...(max !== undefined && { max: Number(max) }),
+    ...(max !== undefined && { max_documents: Number(max) }),
   }
   const client = await serviceClient()
   let change = (await client.post(`${collectionPath(name)}/${verb}`, body)) as BulkReply

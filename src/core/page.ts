@@ -42,7 +42,8 @@ export function CountedPageOf<T extends TSchema>(item: T) {
   )
   const position = Type.Optional(
     Type.String({
-      description: 'Position from which changes of the collection continue, if it is requested: `last_event_id` of a subscription.',
+      description:
+        'Position from which changes of the collection continue, if it is requested: `last_event_id` of a subscription.',
     }),
   )
   return Type.Object({ data: Type.Array(item), page: Type.Object({ ...PageInfo, total, position }) })

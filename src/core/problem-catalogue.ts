@@ -336,7 +336,7 @@ export const PROBLEMS = {
   too_many_matches: row(
     409,
     'More documents match than the request allows',
-    'Restrict the filter, or send a higher `max`. Nothing was changed.',
+    'Restrict the filter, or send a higher `max_documents`. Nothing was changed.',
   ),
   atomic_not_supported: row(
     400,

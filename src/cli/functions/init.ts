@@ -93,7 +93,17 @@ const TYPES = `declare module 'tenon' {
     position?: boolean
   }
   /** \`wait\`: seconds, at most 30, to wait for the end of the change. */
-  type BulkOptions = { all?: boolean; max?: number; dry_run?: boolean; wait?: number }
+  type BulkOptions = { all?: boolean; max_documents?: number; dry_run?: boolean; wait?: number }
+  type Operators = {
+    set?: object
+    unset?: string[]
+    inc?: object
+    push?: object
+    pull?: object
+    min?: object
+    max?: object
+    now?: string[]
+  }
   type BulkChange = {
     id: string
     status: 'queued' | 'running' | 'completed' | 'failed' | 'cancelled'
@@ -151,7 +161,7 @@ const TYPES = `declare module 'tenon' {
       updateMany(
         name: string,
         filter: object,
-        options?: BulkOptions & { data?: object; unset?: string[] },
+        options?: BulkOptions & Operators & { data?: object },
       ): Promise<BulkChange>
       deleteMany(name: string, filter: object, options?: BulkOptions): Promise<BulkChange>
     }

@@ -120,7 +120,7 @@ describe.each(['declared', 'undeclared'])('%s collection', (kind) => {
     expect(left).toEqual(numbered(60).flatMap(({ n, kind: one }) => (one === 'b' && n >= 30 ? [] : [n])))
   })
 
-  test('dry run and max: say how many match, and change nothing; an empty filter needs all', async () => {
+  test('dry run and max_documents: say how many match, and change nothing; an empty filter needs all', async () => {
     const collection = await collectionOf()
     const ids = await fill(collection, numbered(9))
     const filter = { kind: 'a' }
@@ -129,12 +129,12 @@ describe.each(['declared', 'undeclared'])('%s collection', (kind) => {
       200,
       { dry_run: true, matched: 3, sample: [ids[0], ids[3], ids[6]] },
     ])
-    const refused = await send(collection, 'delete-many', { filter, max: 2 })
+    const refused = await send(collection, 'delete-many', { filter, max_documents: 2 })
     expect([refused.status, refused.body]).toMatchObject([409, { code: 'too_many_matches', matched: 3 }])
     const empty = await send(collection, 'update-many', { filter: {}, data: { n: 1 } })
     expect([empty.status, empty.body]).toMatchObject([400, { code: 'validation_failed' }])
     expect(await documentsOf(collection)).toHaveLength(9)
-    const all = await send(collection, 'delete-many', { filter: {}, all: true, max: 9 })
+    const all = await send(collection, 'delete-many', { filter: {}, all: true, max_documents: 9 })
     expect(all.body).toMatchObject({ status: 'completed', changed: 9 })
     expect(await documentsOf(collection)).toEqual([])
   })
@@ -145,7 +145,7 @@ describe.each(['declared', 'undeclared'])('%s collection', (kind) => {
     ['a reserved field', { filter: { n: 1 }, data: { _version: 1 } }],
     ['an unknown operator', { filter: { n: { near: 1 } }, data: { n: 1 } }],
     ['an unknown member', { filter: { n: 1 }, data: { n: 1 }, limit: 3 }],
-    ['max 0', { filter: { n: 1 }, data: { n: 1 }, max: 0 }],
+    ['max_documents 0', { filter: { n: 1 }, data: { n: 1 }, max_documents: 0 }],
   ])('update-many with %s: 400, and no bulk change is recorded', async (_what, body) => {
     const collection = await collectionOf()
     await fill(collection, numbered(2))
@@ -153,6 +153,28 @@ describe.each(['declared', 'undeclared'])('%s collection', (kind) => {
     const { body: listed } = await call('GET', path(collection, 'bulk-changes'), { as: workspace.service })
     expect(listed.data).toEqual([])
   })
+})
+
+test('update-many with operators: each is applied once to each document; those that cannot take it are listed', async () => {
+  const collection = unique('bulk')
+  const ids = await fill(collection, [
+    ...numbered(300).map((one) => ({ ...one, shop: { visits: 1 }, tags: ['a'] })),
+    { n: 300, shop: { visits: 'many' } },
+  ])
+  const { body } = await send(collection, 'update-many', {
+    ...{ filter: { n: { gte: 100 } }, inc: { 'shop.visits': 2 }, push: { tags: 'b' }, now: ['seen_at'] },
+  })
+  expect(body).toMatchObject({
+    matched: 201,
+    changed: 200,
+    failures: [{ id: ids[300], code: 'state_conflict' }],
+  })
+  for (const { n, shop, tags, seen_at, _version } of await documentsOf(collection)) {
+    if ((n as number) < 100)
+      expect([shop, tags, seen_at, _version]).toEqual([{ visits: 1 }, ['a'], undefined, 1])
+    else if (n === 300) expect([shop, tags, _version]).toEqual([{ visits: 'many' }, undefined, 1])
+    else expect([shop, tags, seen_at, _version]).toEqual([{ visits: 3 }, ['a', 'b'], expect.any(String), 2])
+  }
 })
 
 test('documents that the schema or a reference protects: are listed with the reason, and the others are changed', async () => {

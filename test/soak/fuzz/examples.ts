@@ -81,10 +81,10 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
   ],
   'collection.update_many': () => [
     { filter: { n: 1 }, data: { n: 2 } },
-    { filter: {}, all: true, max: 5, dry_run: true, unset: ['a'] },
+    { filter: {}, all: true, max_documents: 5, dry_run: true, unset: ['a'] },
   ],
   'collection.delete_many': () => [
-    { filter: { n: { gt: 5 } }, max: 10 },
+    { filter: { n: { gt: 5 } }, max_documents: 10 },
     { filter: {}, all: true, dry_run: true },
   ],
   'collection.batch': ({ documentId: id }) => [

@@ -95,7 +95,7 @@ function callOf(name: string): string {
 
 test('methods: admitted with every option of their operations, and no other', async () => {
   const names = /The methods of tenon are (.*)\./.exec(messageOf(() => findMethod('none')))?.[1]?.split(', ')
-  expect(names).toHaveLength(17)
+  expect(names).toHaveLength(19)
   const calls = names?.map(callOf).join('\n')
   const source = `import { tenon } from 'tenon'\n${calls}\n`
   expect(await errorsOf({ 'calls.ts': source })).toEqual([])

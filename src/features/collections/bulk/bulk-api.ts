@@ -10,8 +10,9 @@ import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
 import { callerOf } from '../../runs/caller.ts'
-import { CollectionName, checkFields, Fields, namesInBoth } from '../document.ts'
+import { CollectionName, checkFields, Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { OPERATOR_MEMBERS, readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { BY_ID } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
@@ -41,7 +42,7 @@ const SELECTING = {
       description: 'True if an empty filter means all documents. Default: `false`, which refuses one.',
     }),
   ),
-  max: Type.Optional(
+  max_documents: Type.Optional(
     Type.Integer({
       minimum: 1,
       description: 'Number of documents that may match at most. If more match, nothing is changed.',
@@ -74,23 +75,19 @@ export const updateMany = workspaceOperation({
   input: Input({
     ...SELECTING,
     data: Type.Optional(Fields),
-    unset: Type.Optional(
-      Type.Array(Type.String({ minLength: 1, maxLength: COLLECTION_LIMITS.fieldNameBytesMax }), {
-        maxItems: COLLECTION_LIMITS.fieldsSelectedMax,
-        description: 'Fields to remove.',
-      }),
-    ),
+    ...OPERATOR_MEMBERS,
   }),
   output: Type.Union([BulkChange, Preview]),
   http: asBulkChange('/v1/collections/{name}/update-many'),
-  run: (scope, { data = {}, unset = [], ...selecting }) => {
-    checkFields(data)
-    const [both] = namesInBoth(data, unset)
-    if (both !== undefined)
-      throw bodyProblem('/unset', `names ${both}, which data sets`, `unset names ${both}, which data sets.`)
-    if (Object.keys(data).length + unset.length === 0)
-      throw bodyProblem('/data', 'is empty', 'data and unset are empty, so no document would change.')
-    return begin(scope, 'update', selecting, { data, unset })
+  run: (scope, { name, filter, all, max_documents, dry_run, wait, ...change }) => {
+    checkFields(change.data ?? {})
+    if (readOperators(change).length === 0)
+      throw bodyProblem(
+        '/data',
+        'is empty',
+        'The request names no change: send `data`, or an operator such as `set` or `inc`.',
+      )
+    return begin(scope, 'update', { name, filter, all, max_documents, dry_run, wait }, change)
   },
 })
 
@@ -109,16 +106,16 @@ export const deleteMany = workspaceOperation({
 interface Selecting {
   readonly name: string
   readonly filter: Fields
-  readonly all?: boolean
-  readonly max?: number
-  readonly dry_run?: boolean
-  readonly wait?: number
+  readonly all?: boolean | undefined
+  readonly max_documents?: number | undefined
+  readonly dry_run?: boolean | undefined
+  readonly wait?: number | undefined
 }
 
 async function begin(
   scope: WorkspaceScope,
   verb: BulkChange['verb'],
-  { name, filter, all = false, max, dry_run = false, wait = 0 }: Selecting,
+  { name, filter, all = false, max_documents: max, dry_run = false, wait = 0 }: Selecting,
   change: Omit<BulkRequest, 'filter'> = {},
 ): Promise<BulkChange | Static<typeof Preview>> {
   if (Object.keys(filter).length === 0 && !all)
@@ -134,7 +131,7 @@ async function begin(
   if (dry_run) return { dry_run: true, matched, sample }
   if (max !== undefined && matched > max && earlier === undefined)
     throw new Problem('too_many_matches', {
-      detail: `${matched} documents match, which is more than \`max\`. Nothing was changed.`,
+      detail: `${matched} documents match, which is more than \`max_documents\`. Nothing was changed.`,
       members: { matched },
     })
   if (earlier === undefined) await record(scope, { id, name, verb, request: { filter, ...change } })

@@ -13,6 +13,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { inTrace } from '../../../infra/trace-context.ts'
 import { CollectionName, type Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import type { readOperators } from '../operators.ts'
 
 const STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
 
@@ -50,12 +51,10 @@ export type BulkChange = Static<typeof BulkChange>
 export const COLUMNS = sql`id, collection, verb, status, matched::integer, changed::integer, failed::integer, failures, error,
   created_at, ended_at`
 
-/** The documents to change, and how: as in `Update` and `Delete` of a batch. */
-export interface BulkRequest {
+/** The documents to change, and how: fields to set, and operators. */
+export type BulkRequest = Parameters<typeof readOperators>[0] & {
   /** A filter in JSON. */
   readonly filter: Fields
-  readonly data?: Fields
-  readonly unset?: readonly string[]
 }
 
 /** Workflow ids name it in place of a flow or a function. */

@@ -6,8 +6,10 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { currentCaller } from '../../runs/caller.ts'
+import { updateBy } from '../batch-operations.ts'
 import type { WantedChange } from '../check-changes.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { BY_ID } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
@@ -138,7 +140,7 @@ class BulkStep {
     const { verb, collection, request } = this.#change
     const on = { collection, id, ifVersions: [version] }
     if (verb === 'delete') return { op: 'delete', ...on }
-    return { op: 'update', ...on, data: request.data ?? {}, unset: request.unset ?? [] }
+    return updateBy(on, readOperators(request))
   }
 
   /** Ends the step in the transaction of its changes; in MongoDB after them, by the mark that they leave. */
