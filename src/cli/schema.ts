@@ -122,7 +122,7 @@ export function schemaVerbs(program: Command): void {
   addVerb(
     schema,
     'apply <file>',
-    'Declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?, references?, checks?, exclude?}, or a list of them. Declared collections are changed as by `schema update`.',
+    'Declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?, references?, checks?, exclude?, ttl?}, or a list of them. Declared collections are changed as by `schema update`.',
     write('apply'),
     [WORKSPACE],
   )

@@ -6,6 +6,7 @@ import type { Mailer } from '../infra/mail/mail.ts'
 import { expiredArchives } from './archives/expired-archives.ts'
 import { type BackgroundTask, backgroundTask } from './background/background-task.ts'
 import type { TenantServices } from './background/tenant-task.ts'
+import { expiredDocuments } from './collections/expiry/expired-documents.ts'
 import { approvalMails } from './flows/approvals/approval-mailer.ts'
 import { unmetExpectations } from './flows/executions/expectations.ts'
 import { expiredResults } from './mcp-servers/calls/kept-results.ts'
@@ -41,6 +42,7 @@ export const createBackgroundTasks = (
   backgroundTask(workspaceRetention(RUN_KINDS)),
   ...chainRetention(chainSigner, log).map(backgroundTask),
   backgroundTask(expiredResults()),
+  backgroundTask(expiredDocuments()),
   backgroundTask(dueJobs({ openTenant, log })),
   backgroundTask(purgeLeftovers({ openTenant, log })),
   backgroundTask(expiredArchives({ openTenant, log })),

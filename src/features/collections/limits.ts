@@ -188,6 +188,19 @@ export const COLLECTION_LIMITS = {
   exclusionsMax: 4,
   /** Documents of a collection whose declaration gets a member of `exclude`, since others wait for its index. With more, the change is refused with `state_conflict`. */
   exclusionDocumentsMax: 100_000,
+  /** Documents that expire. */
+  expiry: {
+    /** Seconds between two rounds of a collection, in which its expired documents are deleted. Then the next round is due. */
+    pauseSeconds: 30,
+    /** Documents that one statement deletes. Further ones are deleted next. */
+    documentsMax: 500,
+    /** Milliseconds of a round. Then the rest waits for the next one. */
+    servedMs: 10_000,
+    /** Collections whose documents are deleted at a time. Further ones wait. */
+    collectionsMax: 8,
+    /** Expired documents that stay which are counted. Further ones are not. */
+    keptMax: 1_000,
+  },
   /** Fields of an index. More are refused with `validation_failed`. */
   indexFieldsMax: 4,
   /** Indexes that a worker builds at a time, each with a connection of its own. Further ones wait. */

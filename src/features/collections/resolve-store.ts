@@ -124,5 +124,7 @@ export async function resolveCollection(
 
 function storeFor(scope: WorkspaceScope, declared: Declaration | undefined, permissions: Permissions): Store {
   const documents = declared?.store === 'relational' ? undefined : documentsOf(scope)
-  return documents === undefined ? postgresStore : mongoStore(documents.under(mongoRules(permissions)))
+  return documents === undefined
+    ? postgresStore
+    : mongoStore(documents.under(mongoRules(permissions, declared)))
 }

@@ -183,6 +183,12 @@ export type Refusal = Reason & { readonly index: number }
 
 export const isRefusal = (result: object): result is Refusal => 'index' in result
 
+/** What {@link Store.removeExpired} has done: `kept` documents stay, since others refer to them. */
+export interface Expired {
+  readonly removed: number
+  readonly kept: number
+}
+
 /** The document that a change creates, as far as it is known before. */
 export function createdBy(
   { user }: Pick<Actor, 'user'>,
@@ -302,6 +308,8 @@ export interface Store {
     collection: Collection,
     documents: readonly Restored[],
   ): Promise<Conflict | undefined>
+  /** Deletes some documents that have expired; `limit` of them if there may be more. */
+  removeExpired(scope: WorkspaceScope, collection: Collection, limit: number): Promise<Expired>
   /**
    * Gives some documents of an owner to another, and changes nothing else of them: neither version nor times. It tells nobody.
    * @returns how many; 0 if the owner has none left

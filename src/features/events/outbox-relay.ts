@@ -188,6 +188,8 @@ interface Row {
   readonly event_id: string
   /** Of the document; null if no user created it. */
   readonly owner: string | null
+  /** Why a document was deleted, if no request was the cause. */
+  readonly reason: string | null
   readonly deleted: string | null
   /** JSON text of the document before an update, `{"updated_at", "fields"}`; null if rules do not decide who may read it. */
   readonly before: string | null
@@ -253,7 +255,7 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, before::text, created_at, owner, at, event_id, anon_reads,
+  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, before::text, created_at, owner, reason, at, event_id, anon_reads,
     user_reads, chain_depth, caused_by, trace,
     (select max(tenant_id) from tenants having count(*) = ${EVENT_LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${EVENT_LIMITS.relayChangesMax} and ahead < ${EVENT_LIMITS.relayBytesMax} order by place`
@@ -289,9 +291,10 @@ const earlierOf = (createdAt: string, before: string | null) => ({
   ...(before !== null && { state: before }),
 })
 
-const changeData = ({ document_id: id, version, owner }: Row) => ({
+const changeData = ({ document_id: id, version, owner, reason }: Row) => ({
   ...{ id, version },
   ...(owner !== null && { owner }),
+  ...(reason !== null && { reason }),
 })
 
 /** Inserts a document's text into that of its event, whose last member is `data`, so that large documents are not parsed. */

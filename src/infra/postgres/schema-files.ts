@@ -48,6 +48,8 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0004-states-before.sql',
   'infra/postgres/migrations/0005-constraints.sql',
   'infra/postgres/migrations/0006-adopted-documents.sql',
+  'infra/postgres/migrations/0007-expiry.sql',
+  'infra/postgres/migrations/0008-expiry-index.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

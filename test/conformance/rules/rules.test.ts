@@ -213,6 +213,7 @@ const DECLARED = toDeclaration({
     relations: [],
     checks: [],
     exclusions: [],
+    ttl: null,
     indexes: [],
   },
   ...{ access: {}, schema: SCHEMA },

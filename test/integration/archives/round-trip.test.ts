@@ -101,10 +101,11 @@ test('constraints: hold in the imported workspace; a document that is older than
   const { operator, workspaceId } = from
   const integer = { type: 'integer' }
   const exclude = [{ fields: ['kind'], range: ['start', 'end'] }]
+  const ttl = { field: '_created_at', after: '365d' }
   const { body: schema } = await call('POST', '/v1/schemas', {
     as: operator,
     body: {
-      ...{ workspace_id: workspaceId, collection: 'spans', store: 'relational', exclude },
+      ...{ workspace_id: workspaceId, collection: 'spans', store: 'relational', exclude, ttl },
       schema: { properties: { kind: { type: 'string' }, start: integer, end: integer } },
       unique: [{ fields: ['kind'], where: { start: { lt: 0 } } }],
     },
@@ -123,7 +124,7 @@ test('constraints: hold in the imported workspace; a document that is older than
   const to = await importArchive(from, await exportArchive(from))
   expect(await linesOf(to, 'spans')).toBe(await linesOf(from, 'spans'))
   const { body } = await call('GET', `/v1/schemas?workspace_id=${to.workspaceId}`, { as: operator })
-  expect(body.data).toMatchObject([{ checks, exclude, indexes: changed.body.indexes }])
+  expect(body.data).toMatchObject([{ checks, exclude, ttl, indexes: changed.body.indexes }])
   for (const workspace of [from, to]) {
     const codes = []
     for (const span of [

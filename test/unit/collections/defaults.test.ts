@@ -65,6 +65,7 @@ test('defaults: hundreds that take long to validate: other requests get turns of
     references: [],
     checks: [],
     exclude: [],
+    ttl: null,
     hasDocumentStore: false,
     ...{ workspaceId: 'ws', collection: 'c' },
   } as const

@@ -5,6 +5,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
 import { type Fields, isSame, updatedFields } from '../document.ts'
+import { expiredFilter, liveFilter } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
@@ -22,8 +23,12 @@ import { compileFilter, compileQuery } from './compile.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
 /** The permissions in the form that the handle enforces. */
-export function mongoRules(permissions: Permissions): DocumentRules {
-  const rule = (right: 'read' | 'update' | 'delete') => compilePermission(permissions[right], compileFilter)
+export function mongoRules(permissions: Permissions, declared: Declaration | undefined): DocumentRules {
+  const live = declared?.expiry === undefined ? undefined : compileFilter(liveFilter(declared.expiry))
+  const rule = (right: 'read' | 'update' | 'delete') => {
+    const admitted = compilePermission(permissions[right], compileFilter)
+    return live === undefined ? admitted : { $and: [live, admitted] }
+  }
   return {
     create: permissions.create !== false,
     ...{ read: rule('read'), update: rule('update'), delete: rule('delete') },
@@ -97,6 +102,15 @@ export function mongoStore(documents: DocumentsHandle): Store {
       }))
       await documents.insertMany(name, documentsToInsert)
       return undefined
+    },
+
+    removeExpired: async (_scope, { name, declared }, limit) => {
+      if (declared?.expiry === undefined) return { removed: 0, kept: 0 }
+      const open = documents.withoutRules
+      const filter = compileFilter(expiredFilter(declared.expiry))
+      const found = await open.find(name, { filter, set: {}, sort: { id: 1 }, limit })
+      for (const { id, v } of found) await open.delete(name, id, v)
+      return { removed: found.length, kept: 0 }
     },
 
     changeOwner: (_scope, { name }, change) => documents.changeOwner(name, change),

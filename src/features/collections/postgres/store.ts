@@ -26,6 +26,7 @@ import {
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { removeExpired } from './expired.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import { conflictOf } from './table-constraints.ts'
 import {
@@ -132,6 +133,8 @@ export const postgresStore: Store = {
       return conflict
     }
   },
+
+  removeExpired,
 
   changeOwner: async (scope, collection, { from, to, limit }) => {
     const { name, own } = tableOf(collection)

@@ -2,6 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
+import { CREATED_AT } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Path } from '../query/filter.ts'
 import type { Format } from '../schemas/canonical-text.ts'
@@ -21,6 +22,8 @@ export interface Table {
   readonly name: Sql
   /** The condition that selects the rows of the collection. */
   readonly own: Sql
+  /** The condition that selects the rows of the collection that have expired, and so are not `own` any more. */
+  readonly expired: Sql
   /** The columns of its primary key. */
   readonly key: Sql
   /** Columns that a new row gets besides its fields, and their values. */
@@ -71,6 +74,7 @@ function undeclared(name: string): Table {
   return {
     name: sql`tenon.documents`,
     own: sql`collection = ${name}`,
+    expired: sql`false`,
     key: sql`tenant_id, workspace_id, collection, id`,
     stamp: { names: sql`collection, `, values: sql`${name}, ` },
     ...UNDECLARED_COLUMNS,
@@ -99,9 +103,10 @@ function ofDeclaration(declared: Declaration): Table {
   const columns = all.filter(({ canonical }) => canonical === undefined)
   const compared = all.filter(({ canonical }) => canonical !== undefined)
   const rest = sql`extra`
+  const resolve = resolver(columns, compared, rest, declared.mode === 'enforce')
   return {
     name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
-    own: sql`true`,
+    ...expiryConditions(declared, resolve),
     key: sql`id`,
     stamp: NO_STAMP,
     columns,
@@ -115,8 +120,23 @@ function ofDeclaration(declared: Declaration): Table {
     ]),
     written: writtenRow(columns),
     document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
-    resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
+    resolve,
   }
+}
+
+/** By the clock of the database. The subqueries do not depend on the row, so they run once for a statement. */
+function expiryConditions({ expiry }: Declaration, resolve: Columns): Pick<Table, 'own' | 'expired'> {
+  if (expiry === undefined) return { own: sql`true`, expired: sql`false` }
+  const { field, afterMs } = expiry
+  const at = sql`now() - make_interval(secs => ${afterMs / 1_000}::double precision)`
+  if (field === CREATED_AT) {
+    const bound = sql`(select ${at})`
+    return { own: sql`created_at > ${bound}`, expired: sql`created_at <= ${bound}` }
+  }
+  const text = sql`to_char((${at}) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+  const bound = sql`(select tenon.canonical('date-time', ${text}))`
+  const { sql: value } = resolve([field], 'date-time')
+  return { own: sql`(${value} > ${bound}) is not false`, expired: sql`${value} <= ${bound}` }
 }
 
 /** The columns of the row that a trigger is called for. */

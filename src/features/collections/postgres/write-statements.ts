@@ -181,16 +181,54 @@ function deleteOne(target: Target, values: Values): Sql {
   const table = tableOf(target.collection)
   const source = ownValues(values)
   const here = isRow(table, source)
-  const keepsDeleted = isReadByRules(target)
-  const row = keepsDeleted ? table.row : sql`id, version, owner, created_at`
+  const { row, deleted } = keptOfDeleted(target)
   const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning ${row}`
-  const deleted = keepsDeleted ? documentOf(table) : sql`null::json`
   const event = outboxRow(
     target,
     'deleted',
     sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at from written`,
   )
   return reported(target, currentOf(table, here), { written, event, row: ID_AND_VERSION })
+}
+
+/** The columns of a deleted row that its event needs, and the document, if rules decide who may know of it. */
+function keptOfDeleted(target: Target): { readonly row: Sql; readonly deleted: Sql } {
+  const table = tableOf(target.collection)
+  return isReadByRules(target)
+    ? { row: table.row, deleted: documentOf(table) }
+    : { row: sql`id, version, owner, created_at`, deleted: sql`null::json` }
+}
+
+/** A column of ids of documents of another collection. */
+export interface Referring {
+  readonly table: Sql
+  readonly column: Sql
+}
+
+/**
+ * Deletes some expired documents, each with its event, but for those that others refer to.
+ * @returns how many it deletes, and how many stay
+ */
+export function expireStatement(collection: Collection, referring: readonly Referring[], limit: number): Sql {
+  const target = { collection, oneOfMany: true }
+  const table = tableOf(collection)
+  const tests = referring.map(
+    ({ table: other, column }) => sql`exists (select from ${other} other where other.${column} = doomed.id)`,
+  )
+  const isReferred = tests.length === 0 ? sql`false` : sql`(${Sql.joined(tests, ' or ')})`
+  const { row, deleted } = keptOfDeleted(target)
+  const event = outboxRow(
+    target,
+    'expired',
+    sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at, 'expired'::text as reason from written`,
+  )
+  return sql`with doomed as (select id from ${table.name} doomed where ${table.expired} and not ${isReferred} limit ${limit}
+      for update skip locked),
+    written as (delete from ${table.name} where id in (select id from doomed) returning ${row}),
+    event as (${event})
+    select (select count(*) from written) as removed,
+      (select count(*) from (select from ${table.name} doomed where ${table.expired} and ${isReferred}
+        limit ${COLLECTION_LIMITS.expiry.keptMax}) stay) as kept`
 }
 
 /**
@@ -286,7 +324,7 @@ const changesOf = (table: Table): Sql =>
 /** Inserts a row of the outbox for each row that was written. @param trace of the events; by default that of the transaction */
 const outboxRow = (
   { collection: { name, readers } }: Target,
-  verb: 'created' | 'updated' | 'deleted',
+  verb: keyof typeof EARLIER,
   events: Sql,
   trace?: Sql,
 ): Sql => {
@@ -295,13 +333,18 @@ const outboxRow = (
   const all = verb === 'updated' ? sql`${bytes} + coalesce(octet_length(before::text), 0)` : bytes
   return sql`insert into tenon.outbox
       (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads${earlier}${trace === undefined ? sql`` : sql`, trace`})
-    select ${name}, ${verb}, id, version, document, deleted, owner,
+    select ${name}, ${verb === 'expired' ? 'deleted' : verb}, id, version, document, deleted, owner,
       ${all}, ${readers.anon}, ${readers.user}${earlier}${trace === undefined ? sql`` : sql`, ${trace}`}
     from (${events}) as written_event`
 }
 
 /** What the outbox keeps of a document before its change. */
-const EARLIER = { created: sql``, updated: sql`, created_at, before`, deleted: sql`, created_at` } as const
+const EARLIER = {
+  created: sql``,
+  updated: sql`, created_at, before`,
+  deleted: sql`, created_at`,
+  expired: sql`, created_at, reason`,
+} as const
 
 /** Statements of several requests become one, in which each row has the trace of its request. */
 const ITEM_TRACE = sql`item_trace`

@@ -10,6 +10,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { Condition, type FieldTypes, fieldsOf, readCondition } from '../constraints/condition.ts'
 import { Checks, columnsOfFields, Exclusions } from '../constraints/constraint.ts'
+import { CREATED_AT, Expiry } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { Reference, RequestedReferences } from '../references/reference.ts'
 import { Access } from '../rules/access.ts'
@@ -65,14 +66,16 @@ export interface RequestedIndexes {
   )[]
   /** Each has an index of its field. */
   readonly references: readonly { readonly field: string }[]
+  /** It has an index of its field. */
+  readonly ttl: { readonly field: string } | null
 }
 
 type IndexDefinition = Pick<Index, 'fields' | 'unique' | 'where'>
 
 /** Requested indexes in one form: unique indexes last, no duplicates. */
-export function indexDefinitions({ indexes, unique, references }: RequestedIndexes): IndexDefinition[] {
+export function indexDefinitions({ indexes, unique, references, ttl }: RequestedIndexes): IndexDefinition[] {
   const definitions = [
-    ...references.map(({ field }) => ({ fields: [field], unique: false })),
+    ...indexedBy({ references, ttl }).map(({ field }) => ({ fields: [field], unique: false })),
     ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
     ...unique.map((one) => {
       const { fields, where } = 'fields' in one ? one : { fields: one }
@@ -82,13 +85,19 @@ export function indexDefinitions({ indexes, unique, references }: RequestedIndex
   return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** The indexes of a declaration in the form in which they are requested: without those that its references have. */
+/** What has an index of its field. */
+const indexedBy = ({ references, ttl }: Pick<RequestedIndexes, 'references' | 'ttl'>) => [
+  ...references,
+  ...(ttl === null ? [] : [ttl]),
+]
+
+/** The indexes of a declaration in the form in which they are requested: without those that its references and its expiry have. */
 export function requestedOf(
   indexes: readonly Index[],
-  references: readonly { readonly field: string }[],
-): Omit<RequestedIndexes, 'references'> {
+  by: Pick<RequestedIndexes, 'references' | 'ttl'>,
+): Pick<RequestedIndexes, 'indexes' | 'unique'> {
   const isOfReference = ({ fields: [field, ...others] }: Index) =>
-    others.length === 0 && references.some((reference) => reference.field === field)
+    others.length === 0 && indexedBy(by).some((one) => one.field === field)
   return {
     indexes: indexes
       .filter((index) => !index.unique && !isOfReference(index))
@@ -105,7 +114,17 @@ export function requestedOf(
  */
 export function checkIndexes(
   definitions: readonly IndexDefinition[],
-  { mode, scalars, inMongo }: { mode: string; scalars: ReadonlyMap<string, Scalar>; inMongo: boolean },
+  {
+    mode,
+    scalars,
+    inMongo,
+    ttl,
+  }: {
+    mode: string
+    scalars: ReadonlyMap<string, Scalar>
+    inMongo: boolean
+    ttl: RequestedIndexes['ttl']
+  },
 ): void {
   if (definitions.length === 0) return
   if (mode !== 'enforce')
@@ -119,7 +138,7 @@ export function checkIndexes(
       `a collection has at most ${COLLECTION_LIMITS.indexesMax} indexes, unique ones included`,
     )
   for (const { fields, unique } of definitions) {
-    const unknown = fields.find((field) => field !== '_owner' && !scalars.has(field))
+    const unknown = fields.find((field) => field !== '_owner' && field !== ttl?.field && !scalars.has(field))
     if (unknown !== undefined) throw indexProblem(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
   if (inMongo)
@@ -178,6 +197,7 @@ export function indexesOf(
 /** The column by which the field is compared. */
 function columnOf(field: string, columns: readonly TableColumn[]): string {
   if (field === '_owner') return 'owner'
+  if (field === CREATED_AT) return 'created_at'
   const column = columns.findLast(({ property }) => property === field)
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
@@ -202,6 +222,7 @@ export const Changeable = {
   references: Type.Optional(RequestedReferences),
   checks: Type.Optional(Checks),
   exclude: Type.Optional(Exclusions),
+  ttl: Type.Optional(Type.Union([Expiry, Type.Null()])),
 }
 
 export const Schema = Type.Object({
@@ -217,6 +238,11 @@ export const Schema = Type.Object({
   references: Type.Array(Reference),
   checks: Checks,
   exclude: Exclusions,
+  ttl: Type.Union([Expiry, Type.Null()]),
+  expired_kept: Type.Integer({
+    description:
+      'Number of expired documents that stay, since others refer to them; at most 1,000 are counted.',
+  }),
   revision: Type.Integer({
     description: 'Revision of the declaration, incremented by one with every change.',
   }),
@@ -237,7 +263,7 @@ export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schem
     from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes, relations as "references", checks,
   (select coalesce(jsonb_agg(x - 'columns' - 'name' order by n), '[]')
     from jsonb_array_elements(exclusions) with ordinality as e (x, n)) as exclude,
-  revision, created_at, updated_at`
+  ttl, expired_kept, revision, created_at, updated_at`
 
 export const refOf = ({ tenant_id, workspace_id }: Pick<Schema, 'tenant_id' | 'workspace_id'>) =>
   ({ tenantId: tenant_id, workspaceId: workspace_id }) as WorkspaceRef

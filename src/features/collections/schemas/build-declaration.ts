@@ -12,6 +12,7 @@ import {
   type RequestedConstraints,
 } from '../constraints/constraint.ts'
 import { checkFields } from '../document.ts'
+import { CREATED_AT, checkExpiry, type Expiry } from '../expiry/expiry.ts'
 import type { RowConditions } from '../postgres/table-policies.ts'
 import { checkReferences, type Reference } from '../references/reference.ts'
 import type { Access } from '../rules/access.ts'
@@ -55,6 +56,7 @@ export interface DeclarationRequest extends RequestedIndexes, RequestedConstrain
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly access: Access
   readonly references: readonly Reference[]
+  readonly ttl: Expiry | null
   /** True if what the references lead to may be declared later. */
   readonly isRestored?: boolean
   /** True if documents of the store `document` are outside PostgreSQL. */
@@ -72,6 +74,7 @@ export interface BuiltDeclaration {
   readonly indexes: readonly Index[]
   readonly references: readonly Reference[]
   readonly checks: readonly Check[]
+  readonly ttl: Expiry | null
   readonly exclusions: readonly DeclaredExclusion[]
   /** The same as documents will be compared with it; its id and the name of its table are not known yet. */
   readonly declared: Declaration
@@ -88,15 +91,17 @@ export async function buildDeclaration(
   const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
-  const { access, collection, store, mode, references, checks, hasDocumentStore } = request
-  const definitions = indexDefinitions(request)
+  const { access, collection, store, mode, references, checks, ttl, hasDocumentStore } = request
   const inMongo = hasDocumentStore && store === 'document'
+  const definitions = indexDefinitions(inMongo ? { ...request, ttl: null } : request)
   if (request.exclude.length > 0) await requireRangeIndexes(scope)
   if (request.isRestored !== true) await checkReferences(scope, references, { ...request, schema })
   const types = { scalars: scalarsOf(schema), formats: formatsOf(schema) }
-  checkIndexes(definitions, { mode, scalars: types.scalars, inMongo })
+  if (ttl !== null) checkExpiry(ttl, { mode, formats: types.formats })
+  checkIndexes(definitions, { mode, scalars: types.scalars, inMongo, ttl })
   const constrained = checkConstraints(request, { ...request, schema, inMongo })
-  const indexed = [...definitions.flatMap(({ fields }) => fields), ...constrained]
+  const fieldsOfIndexes = definitions.flatMap(({ fields }) => fields).filter((field) => field !== CREATED_AT)
+  const indexed = [...fieldsOfIndexes, ...constrained]
   const referring = references.map(({ field }) => field)
   const columns = columnsOf(schema, store, { indexed, referring }, before)
   const indexes = indexesOf(definitions, columns, types, before)
@@ -113,12 +118,13 @@ export async function buildDeclaration(
     schema,
     checks,
     exclusions,
+    ttl,
     relations: references,
   })
   checkAccess(declared, await lookedUpIn(scope, request, declared))
   const isOpen = await isOpenToAnon(scope, request.workspaceId)
   return {
-    ...{ schema, prepared, columns, indexes, references, checks, exclusions, declared },
+    ...{ schema, prepared, columns, indexes, references, checks, exclusions, ttl, declared },
     conditions: rowConditions(declared),
     warnings: [
       ...rulesWithoutTests(declared),

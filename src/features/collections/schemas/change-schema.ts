@@ -68,8 +68,8 @@ export async function changeSchema(
     const { schema, mode, access } = row
     if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
-      ...{ schema, mode, access, ...requestedOf(row.indexes, row.relations) },
-      ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ...change },
+      ...{ schema, mode, access, ...requestedOf(row.indexes, { references: row.relations, ttl: row.ttl }) },
+      ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ttl: row.ttl, ...change },
       references: change.references === undefined ? row.relations : referencesOf(change.references),
       ...{ workspaceId: row.workspace_id, collection: row.collection },
       ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
@@ -134,15 +134,15 @@ async function tryChange(
 function isChanged(
   row: DeclaredRow,
   { mode, access }: Pick<DeclarationRequest, 'mode' | 'access'>,
-  { schema, columns, indexes, references: relations, checks, exclusions }: BuiltDeclaration,
+  { schema, columns, indexes, references: relations, checks, exclusions, ttl }: BuiltDeclaration,
 ): boolean {
   type Comparable = Omit<DeclarationRow, 'id' | 'collection' | 'relation' | 'store'>
   const comparable = (one: Comparable) =>
     canonical([
       ...[one.schema, one.mode, one.access, one.columns, one.indexes.map(definitionOf)],
-      ...[one.relations, one.checks, one.exclusions],
+      ...[one.relations, one.checks, one.exclusions, one.ttl],
     ])
-  const after = { schema, mode, access, columns, indexes, relations, checks, exclusions }
+  const after = { schema, mode, access, columns, indexes, relations, checks, exclusions, ttl }
   return comparable(row) !== comparable(after)
 }
 

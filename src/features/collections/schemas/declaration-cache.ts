@@ -9,6 +9,7 @@ import {
   type DeclaredExclusion,
   readChecks,
 } from '../constraints/constraint.ts'
+import { type DeclaredExpiry, type Expiry, expiryOf } from '../expiry/expiry.ts'
 import type { Reference } from '../references/reference.ts'
 import { type Access, type AccessRules, readAccess } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
@@ -35,6 +36,8 @@ export interface Declaration {
   readonly checks: readonly DeclaredCheck[]
   /** The ranges that do not overlap. */
   readonly exclusions: readonly DeclaredExclusion[]
+  /** Undefined if documents do not expire. */
+  readonly expiry: DeclaredExpiry | undefined
   readonly schema: Prepared
   /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -55,10 +58,11 @@ export interface DeclarationRow
   readonly schema: SchemaObject
   /** As they were declared. */
   readonly checks: readonly Check[]
+  readonly ttl: Expiry | null
   readonly access: Access
   readonly relations: readonly Reference[]
 }
-export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema, relations, checks, exclusions`
+export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema, relations, checks, exclusions, ttl`
 
 export function toDeclaration(row: DeclarationRow): Declaration {
   const { id, collection, relation, store, mode, columns, indexes, access, schema, relations } = row
@@ -70,6 +74,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
     references: relations,
     checks: readChecks(row.checks, types),
     exclusions: row.exclusions,
+    expiry: row.ttl === null ? undefined : expiryOf(row.ttl),
     schema: prepare(schema),
     defaults: defaultsOf(schema),
   }

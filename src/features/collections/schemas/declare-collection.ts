@@ -34,9 +34,9 @@ type NewDeclaration = Static<typeof NewDeclaration>
 
 /** With the defaults of absent members. */
 const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest => {
-  const { mode = 'enforce', access = {}, indexes = [], unique = [], checks = [], exclude = [] } = input
+  const { mode = 'enforce', access = {}, indexes = [], unique = [], checks = [], exclude = [], ttl = null } = input
   return {
-    ...{ store: input.store, schema: input.schema, mode, access, indexes, unique, checks, exclude },
+    ...{ store: input.store, schema: input.schema, mode, access, indexes, unique, checks, exclude, ttl },
     ...{ references: referencesOf(input.references ?? []), hasDocumentStore: hasDocumentStore(scope) },
     ...{ workspaceId: input.workspace_id, collection: input.collection },
   }
@@ -95,18 +95,19 @@ export async function declareCollection(
   { where = ACTIVE, id = scope.newId('sch'), isRestored = false, adopts = false }: Declaring = {},
 ): Promise<Schema> {
   const request = { ...requestOf(scope, input), isRestored }
-  const { mode, access, references, checks } = request
+  const { mode, access, references, checks, ttl } = request
   requireRightToWiden(scope, undefined, access)
   const built = await buildDeclaration(scope, request)
   const { schema, columns, indexes, exclusions } = built
   const ref = await findWorkspace(scope, input)
   const insert = sql`
     insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes, relations, checks,
-      exclusions)
+      exclusions, ttl, expiry_due_at)
     select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
       ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
       ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb, ${JSON.stringify(references)}::jsonb,
-      ${JSON.stringify(checks)}::jsonb, ${JSON.stringify(exclusions)}::jsonb
+      ${JSON.stringify(checks)}::jsonb, ${JSON.stringify(exclusions)}::jsonb,
+      ${ttl && JSON.stringify(ttl)}::jsonb, case when ${ttl !== null}::boolean then now() end
     from workspaces w where w.id = ${input.workspace_id} and ${where}
       and (select count(*) from schemas s where s.workspace_id = w.id) < ${COLLECTION_LIMITS.schemasMax}
     returning ${COLUMNS}`

@@ -129,8 +129,9 @@ async function updateRow(
   }: Omit<BuiltDeclaration, 'declared'> & Pick<DeclaredRow, 'mode' | 'access' | 'revision'>,
 ): Promise<void> {
   const { mode, columns, indexes } = changed
-  const json = (name: 'schema' | 'columns' | 'access' | 'indexes' | 'references' | 'checks' | 'exclusions') =>
-    sql`${JSON.stringify(changed[name])}::jsonb`
+  const json = (
+    name: 'schema' | 'columns' | 'access' | 'indexes' | 'references' | 'checks' | 'exclusions' | 'ttl',
+  ) => sql`${JSON.stringify(changed[name])}::jsonb`
   const lastColumn = highestNumber(
     row.last_column,
     [...row.columns, ...columns].map(({ column }) => column),
@@ -142,7 +143,8 @@ async function updateRow(
   await tables.batch(sql`
     update schemas set schema = ${json('schema')}, mode = ${mode}, columns = ${json('columns')}, access = ${json('access')},
         indexes = ${json('indexes')}, relations = ${json('references')}, checks = ${json('checks')},
-        exclusions = ${json('exclusions')}, revision = ${revision}, updated_at = now(), last_column = ${lastColumn},
+        exclusions = ${json('exclusions')}, ttl = nullif(${json('ttl')}, 'null'),
+        expiry_due_at = case when ${changed.ttl !== null}::boolean then coalesce(expiry_due_at, now()) end, revision = ${revision}, updated_at = now(), last_column = ${lastColumn},
         last_index = ${lastIndex}
       where id = ${row.id}`)
 }

@@ -9,7 +9,7 @@ import { type Index, requestedOf, type Schema } from './api-types.ts'
 
 type Row = Pick<
   Schema,
-  'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access' | 'references' | 'checks'
+  'id' | 'collection' | 'store' | 'schema' | 'mode' | 'access' | 'references' | 'checks' | 'ttl'
 > & {
   readonly exclusions: readonly DeclaredExclusion[]
   readonly indexes: readonly Index[]
@@ -21,13 +21,13 @@ const PAGE = 100
 export async function* allDeclarations(structure: WorkspaceScope) {
   const read = (after: string) =>
     structure.rows<Row>(sql`
-      select id, collection, store, schema, mode, access, indexes, relations as "references", checks, exclusions
+      select id, collection, store, schema, mode, access, indexes, relations as "references", checks, exclusions, ttl
       from schemas
       where id > ${after} order by id limit ${PAGE}`)
   for await (const { indexes, exclusions, ...declared } of allRows(PAGE, read, ({ id }) => id))
     yield {
       ...declared,
-      ...requestedOf(indexes, declared.references),
+      ...requestedOf(indexes, declared),
       exclude: requestedExclusions(exclusions),
     }
 }

@@ -1,0 +1,43 @@
+/** Deletes expired documents of a table, but for those that others refer to. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { refusal, violated } from '../../../infra/postgres/errors.ts'
+import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { columnOf } from '../references/reference.ts'
+import { DECLARATION, type DeclarationRow } from '../schemas/declaration-cache.ts'
+import type { Collection, Expired } from '../store.ts'
+import { expireStatement, type Referring } from './write-statements.ts'
+
+const NONE: Expired = { removed: 0, kept: 0 }
+
+/** @param scope with the rights of a service key. @returns none removed if writers were in the way */
+export async function removeExpired(
+  scope: WorkspaceScope,
+  collection: Collection,
+  limit: number,
+): Promise<Expired> {
+  if (collection.declared?.expiry === undefined) return NONE
+  const statement = expireStatement(collection, await findReferring(scope, collection.name), limit)
+  try {
+    const row = await scope.row<{ removed: string; kept: string }>(statement)
+    return { removed: Number(row?.removed), kept: Number(row?.kept) }
+  } catch (error) {
+    // A document was written meanwhile that refers to one of these.
+    if (violated(error) === undefined && refusal(error) !== 'deadlock') throw error
+    return NONE
+  }
+}
+
+/** The columns of all collections that hold ids of documents of one. */
+async function findReferring(scope: WorkspaceScope, name: string): Promise<Referring[]> {
+  const rows = await scope.rows<DeclarationRow>(sql`
+    select ${DECLARATION} from schemas where relations @> ${JSON.stringify([{ collection: name }])}::jsonb`)
+  return rows.flatMap(({ relation, relations, columns }) =>
+    relations.flatMap((reference) => {
+      const column = reference.collection === name ? columnOf(reference, columns) : undefined
+      return column === undefined
+        ? []
+        : [{ table: sql`tenon_data.${Sql.identifier(relation)}`, column: Sql.identifier(column) }]
+    }),
+  )
+}
