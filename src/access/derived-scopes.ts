@@ -1,8 +1,7 @@
 /** Scopes of the same caller for work inside its operation. None of them has more rights than the scope that it is made of. */
 
 import type { Claim } from './idempotency.ts'
-import { internalsOf } from './internals.ts'
-import { derivedScope } from './openers.ts'
+import { claimedScope, derivedScope } from './openers.ts'
 import { WorkspaceScope } from './scope.ts'
 
 /** The same caller, for an operation that runs inside that of the request. */
@@ -22,9 +21,5 @@ export function nestedScope<S>(opened: S, chainDepth: number | undefined): S | W
 }
 
 /** The same caller in an operation of its own, whose effect ends a claim. */
-export function withClaim(
-  scope: WorkspaceScope,
-  { ids, completion }: Pick<Claim, 'ids' | 'completion'>,
-): WorkspaceScope {
-  return new WorkspaceScope(scope.actor, scope.ref, internalsOf(scope).services, ids, completion)
-}
+export const withClaim = (scope: WorkspaceScope, claim: Pick<Claim, 'ids' | 'completion'>): WorkspaceScope =>
+  claimedScope(scope, claim)

@@ -7,6 +7,7 @@ import type { TenantId, TenantRef, WorkspaceId, WorkspaceRef } from '../core/ten
 import type { StatementExecutor, Statements } from '../infra/postgres/database.ts'
 import { openCache } from '../infra/ttl-cache.ts'
 import type { Access } from './access.ts'
+import type { Claim } from './idempotency.ts'
 import { internalsOf, servicesOf } from './internals.ts'
 import { AdminScope, RoleScope, WorkspaceScope } from './scope.ts'
 import { refuseUnlessActive } from './tenant-states.ts'
@@ -18,6 +19,14 @@ import { refuseUnlessActive } from './tenant-states.ts'
 export function derivedScope(scope: WorkspaceScope, actor: Actor): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope(actor, scope.ref, services, ids)
+}
+
+/** The same caller, with the ids and the completion of a claim. */
+export function claimedScope(
+  scope: WorkspaceScope,
+  { ids, completion }: Pick<Claim, 'ids' | 'completion'>,
+): WorkspaceScope {
+  return new WorkspaceScope(scope.actor, scope.ref, internalsOf(scope).services, ids, completion)
 }
 
 /** The same caller in another role. */
