@@ -51,6 +51,11 @@ export const SelectedDocument = Type.Intersect([
     _updated_at: Type.Optional(SYSTEM_FIELDS._updated_at),
     _version: Type.Optional(SYSTEM_FIELDS._version),
     _owner: OWNER,
+    _similarity: Type.Optional(
+      Type.Number({
+        description: 'How much a text of the document is like the one of `near`: above 0, at most 1.',
+      }),
+    ),
     _expand: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description: 'Documents at the other end of references, by the names of `expand`.',
@@ -62,10 +67,11 @@ export const SelectedDocument = Type.Intersect([
 export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {
-  const { id: own, fields, version, created_at, updated_at, owner, warnings } = stored
+  const { id: own, fields, version, created_at, updated_at, owner, similarity, warnings } = stored
   const ours = {
     ...{ _created_at: created_at, _updated_at: updated_at, _version: version },
     ...(owner !== null && { _owner: owner }),
+    ...(similarity !== undefined && { _similarity: similarity }),
   }
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }

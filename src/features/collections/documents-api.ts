@@ -19,6 +19,7 @@ import { documentsOf } from './mongo/documents.ts'
 import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
+import { takeBodyNear, takeNear } from './query/near.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import {
   project,
@@ -82,7 +83,7 @@ function fieldsFor(id: string, document: Fields): { readonly data: Fields; reado
     throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
   if (_version === undefined) return { data: fields }
   if (Number.isSafeInteger(_version)) {
-    const { _created_at, _updated_at, _owner, _warnings, _expand, ...data } = fields
+    const { _created_at, _updated_at, _owner, _warnings, _expand, _similarity, ...data } = fields
     return { data, version: Number(_version) }
   }
   const errors = [{ in: 'body', name: '_version', pointer: '/_version', detail: 'is not a version' }] as const
@@ -150,7 +151,10 @@ export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
       `Filters, each \`<field>=<operator>.<value>\`. Operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before one negates it.
-      Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`.`.replaceAll(/\s+/g, ' '),
+      Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`. Search by similarity: \`title=near.mlik\`.`.replaceAll(
+        /\s+/g,
+        ' ',
+      ),
   }),
 )
 
@@ -222,9 +226,13 @@ export const listDocuments = workspaceOperation({
     rest: 'filters',
     preferences: ['count'],
   },
-  run: (scope, { name, select, order, expand, filters = [], page_size, page_after, page_position, count }) =>
-    readDocumentPage(scope, name, {
-      filter: readFilters(filters),
+  run: (
+    scope,
+    { name, select, order, expand, filters = [], page_size, page_after, page_position, count },
+  ) => {
+    const { near, filters: others } = takeNear(filters)
+    return readDocumentPage(scope, name, {
+      ...{ near, filter: readFilters(others) },
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       size: page_size ?? CORE_LIMITS.pageItemsDefault,
@@ -232,7 +240,8 @@ export const listDocuments = workspaceOperation({
       count,
       expand: readExpand(expand),
       position: page_position === true,
-    }),
+    })
+  },
 })
 
 export const queryDocuments = workspaceOperation({
@@ -272,9 +281,10 @@ export const queryDocuments = workspaceOperation({
   }),
   output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
-  run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count, position }) =>
-    readDocumentPage(scope, name, {
-      filter: readBodyFilter(filter),
+  run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count, position }) => {
+    const { near, filter: others } = takeBodyNear(filter)
+    return readDocumentPage(scope, name, {
+      ...{ near, filter: readBodyFilter(others) },
       order: readSort(sort),
       selection: readSelection(select, 'body'),
       size: limit ?? CORE_LIMITS.pageItemsDefault,
@@ -282,7 +292,8 @@ export const queryDocuments = workspaceOperation({
       count,
       expand: readBodyExpand(expand),
       position: position === true,
-    }),
+    })
+  },
 })
 
 const conditions = {

@@ -178,6 +178,10 @@ export const COLLECTION_LIMITS = {
   undeclaredTablesCachedMax: 500,
   /** Indexes of a collection, unique ones included. More are refused. */
   indexesMax: 16,
+  /** Texts of a collection that are found by similarity. More are refused with `validation_failed`. */
+  trigramsMax: 4,
+  /** Characters of the text that `near` looks for. A longer one is refused with `filter_invalid`. */
+  nearCharsMax: 200,
   /** References of a collection. More are refused with `validation_failed`. */
   referencesMax: 10,
   /** Checks of a collection. More are refused with `validation_failed`. */

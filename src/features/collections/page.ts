@@ -11,12 +11,13 @@ import { type SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { requireChanges } from './live-query.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
+import type { Near } from './query/near.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import type { Expansion } from './references/expand-syntax.ts'
 import { withCollection } from './resolve-store.ts'
 import { inLine } from './scans.ts'
-import { type Count, type Stored, valueAt } from './store.ts'
+import { type Collection, type Count, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
 
 export interface PageQuery {
@@ -28,6 +29,8 @@ export interface PageQuery {
   readonly after: string | undefined
   readonly count: Count | undefined
   readonly expand?: readonly Expansion[]
+  /** Gives the order: such a query has neither an order nor further pages. */
+  readonly near?: Near | undefined
   /** Requests the position from which changes continue. */
   readonly position?: boolean
 }
@@ -38,7 +41,8 @@ export async function readDocumentPage(
   name: string,
   request: PageQuery,
 ): Promise<CountedPage<SelectedDocument>> {
-  const { filter, selection, size, count, expand = [] } = request
+  const { filter, selection, size, count, expand = [], near } = request
+  if (near !== undefined) checkNear(request)
   const order = totalOrder(request.order)
   const digest = listDigest(name, filter, order)
   const after = request.after === undefined ? undefined : readCursor(scope, digest, request.after)
@@ -47,6 +51,7 @@ export async function readDocumentPage(
     ...(after !== undefined && { after }),
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
+    ...(near !== undefined && { near }),
   }
   // Before the documents are read: a change that they do not show yet comes after it, and one that they show may come again.
   const position = request.position === true ? await eventsIn(scope).position() : undefined
@@ -56,6 +61,7 @@ export async function readDocumentPage(
     ['read'],
     async (collection, inside) => {
       if (position !== undefined) requireChanges(collection)
+      if (near !== undefined) requireTrigrams(collection, near)
       const found = await inLine(inside, collection, query, () =>
         collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
       )
@@ -66,7 +72,7 @@ export async function readDocumentPage(
     },
   )
   const last = documents.at(-1)
-  const hasMore = rows.length > size && last !== undefined
+  const hasMore = rows.length > size && last !== undefined && near === undefined
   const cursorValues = (stored: Stored) => order.map(({ path }) => (valueAt(stored, path) ?? null) as Json)
   return {
     data: documents.map((stored, index) =>
@@ -80,6 +86,34 @@ export async function readDocumentPage(
       ...(position !== undefined && { position }),
     },
   }
+}
+
+/** @throws Problem `filter_invalid` for a parameter that a search by similarity does not take */
+function checkNear({ order, after, count, position }: PageQuery): void {
+  const given = {
+    order: order.length > 0,
+    'page[after]': after !== undefined,
+    count: count !== undefined,
+    position,
+  }
+  const [name] = Object.entries(given).find(([, isGiven]) => isGiven === true) ?? []
+  if (name === undefined) return
+  throw new Problem('filter_invalid', {
+    detail: `near gives the order of the documents, and has one page: it cannot be combined with ${name}.`,
+  })
+}
+
+/** @throws Problem `not_supported` if no index finds the texts of the field by similarity */
+function requireTrigrams({ name, store, declared }: Collection, { field }: Near): void {
+  const index = declared?.indexes.find(({ kind, fields }) => kind === 'trigram' && fields[0] === field)
+  if (index?.state === 'ready' && store.kind === 'postgresql') return
+  const shown = field.slice(0, 100)
+  if (index?.state === 'building')
+    throw new Problem('not_supported', { detail: `The index of ${shown} for near is being built.` })
+  throw new Problem('not_supported', {
+    detail: `The field ${shown} of ${name} has no index for near.`,
+    adminHint: `Declare one: "trigram": [${JSON.stringify(shown)}] in the declaration of ${name}, in PostgreSQL.`,
+  })
 }
 
 /** A total order: each path once, ending at the first `id`, or with `id` added in the direction of the last key. */

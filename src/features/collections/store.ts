@@ -14,6 +14,7 @@ import type { DeclaredCheck, Exclusion } from './constraints/constraint.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
+import type { Near } from './query/near.ts'
 import type { Reference } from './references/reference.ts'
 import type { Permissions, Readers } from './rules/access.ts'
 import type { Index } from './schemas/api-types.ts'
@@ -48,6 +49,8 @@ export interface Stored {
   readonly updated_at: string
   /** The end user who created it; null if nobody did. */
   readonly owner: string | null
+  /** How much a text is like the one that a query looks for, from 0 to 1. */
+  readonly similarity?: number
   /** The violations of a schema in mode `warn`. */
   readonly warnings?: readonly Violation[]
 }
@@ -63,6 +66,8 @@ export interface Query {
   readonly selected?: readonly string[]
   /** Requests the number of all documents that match: exact, or estimated if they are many. */
   readonly count?: Count
+  /** Gives the order instead of `order`, and leaves out documents that are not like the text at all. */
+  readonly near?: Near
 }
 
 export type Count = 'exact' | 'estimated'

@@ -58,6 +58,7 @@ export const migrate = (adminUrl: string, secrets: MigrationSecrets): Promise<Mi
         () => applyFile(client, file, !isNew),
         (error) => isRoleRace(error) || isLockWait(error),
       )
+    await openExtensions(client)
     await describeInstallation(client, secrets.masterKeys)
     const urlOf = (username: string, password: string) =>
       Object.assign(new URL(adminUrl), { username, password }).href
@@ -164,6 +165,10 @@ const TABLES = `
     (one boolean primary key default true check (one), key_check text not null, replaced_keys text[] not null default '{}', made_at timestamptz not null default now(),
      -- Of the last restore of the installation: the time it was restored to, when, and when an operator finished it.
      restored_to timestamptz, restored_at timestamptz, restore_finished_at timestamptz)`
+
+/** Extensions are in the schema `public`: indexes name operator classes in it, and searches an operator. */
+const openExtensions = (client: Client) =>
+  client.query('grant usage on schema public to tenon_tables, tenon_service, tenon_user, tenon_anon')
 
 /** Lets the platform read both tables (infra/postgres/installation.ts), and remembers the check value of the first master key. */
 async function describeInstallation(client: Client, masterKeys: string | undefined): Promise<void> {

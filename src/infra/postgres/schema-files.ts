@@ -50,6 +50,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0006-adopted-documents.sql',
   'infra/postgres/migrations/0007-expiry.sql',
   'infra/postgres/migrations/0008-expiry-index.sql',
+  'infra/postgres/migrations/0009-trigrams.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

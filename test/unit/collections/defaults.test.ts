@@ -62,6 +62,7 @@ test('defaults: hundreds that take long to validate: other requests get turns of
     access: {},
     indexes: [],
     unique: [],
+    trigram: [],
     references: [],
     checks: [],
     exclude: [],

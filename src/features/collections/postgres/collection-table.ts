@@ -166,7 +166,11 @@ export function createIndexOnline(declared: Declaration, index: Index): Sql {
 }
 
 function indexOn(table: NamedTable, index: Index, declared: Declaration): Sql {
-  const { name, unique, where } = index
+  const { name, unique, where, kind } = index
+  if (kind === 'trigram') {
+    const [text = sql``] = keyColumns(index)
+    return sql`${indexName(table, name)} on ${tableName(table)} using gist (${text} public.gist_trgm_ops (siglen = 64))`
+  }
   const keys = [...keyColumns(index), ...(unique ? [] : [sql`id`])]
   const condition = where === undefined ? sql`` : sql` where ${conditionOf(where, declared)}`
   return sql`${indexName(table, name)} on ${tableName(table)} (${commas(keys)})${condition}`

@@ -9,6 +9,7 @@ import { changeRefused, failedStatement, violated } from '../../../infra/postgre
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
+import type { Near } from '../query/near.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
 import {
   type By,
@@ -371,11 +372,13 @@ function refusalOf(index: number, current: CurrentDocument): Refusal {
 async function listRows(
   scope: WorkspaceScope,
   table: Table,
-  { filter, order, after, limit, count }: Query,
+  { filter, order, after, limit, count, near }: Query,
   collection: Collection,
 ): Promise<{ rows: TableRow[]; total?: number }> {
   const { name, own, resolve: columns } = table
   const where = sql`${own} and ${readRule(collection)} and ${compileFilter(filter, columns)}`
+  if (near !== undefined)
+    return { rows: await scope.rows<TableRow>(nearStatement(table, where, { near, limit })) }
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
   if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
   // An estimate of the shared table would reveal documents of other tenants, one under a rule those of other users.
@@ -412,6 +415,20 @@ function pageStatement(
     sql`(${range(first, selected)})`,
   )
   return sql`select * from (${all}) as found ${end}`
+}
+
+/**
+ * The index gives the rows in the order of their distance, which needs no leakproof operator, as a condition on the distance would.
+ */
+function nearStatement(
+  { name, row, resolve }: Table,
+  where: Sql,
+  { near, limit }: { readonly near: Near; readonly limit: number },
+): Sql {
+  const distance = sql`${resolve([near.field]).sql} operator(public.<->>) ${near.text}::text`
+  return sql`select * from (
+      select ${row}, 1 - (${distance}) as similarity from ${name} where ${where} order by ${distance} limit ${limit}) found
+    where similarity > 0 order by similarity desc, id`
 }
 
 const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true

@@ -251,7 +251,15 @@ export interface TableRow extends Omit<Stored, 'fields'> {
 
 export function toStored(table: Table, row: TableRow): Stored {
   const { id, version, created_at, updated_at, owner, extra } = row
-  const system = { id, version, created_at, updated_at, owner }
+  const { similarity } = row
+  const system = {
+    id,
+    version,
+    created_at,
+    updated_at,
+    owner,
+    ...(similarity !== undefined && { similarity }),
+  }
   if (table.columns.length === 0) return { ...system, fields: extra }
   const entries: [string, unknown][] = []
   for (const { property, column } of table.columns)

@@ -40,11 +40,20 @@ const RequestedUnique = Type.Array(
   },
 )
 
+const Trigrams = Type.Array(Type.String(), {
+  maxItems: COLLECTION_LIMITS.trigramsMax,
+  uniqueItems: true,
+  description: 'Declared texts that a list finds by similarity, also with typos: `title=near.mlik`.',
+})
+
 /** As a declaration shows it. */
 export const IndexState = Type.Object({
   name: Type.String(),
   fields: Type.Array(Type.String()),
   unique: Type.Boolean(),
+  kind: Type.Optional(
+    Type.Literal('trigram', { description: 'Kind of the index, if it serves `near` alone.' }),
+  ),
   where: Type.Optional(Condition),
   state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
   reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
@@ -55,8 +64,9 @@ export interface Index extends Static<typeof IndexState> {
   readonly columns: readonly string[]
 }
 
-/** True if an index has all documents, not only those that meet a condition: so it serves queries and upserts. */
-export const isOfAll = ({ where }: Pick<Index, 'where'>): boolean => where === undefined
+/** True if an index has the values of all documents in their order, not only those that meet a condition: so it serves queries and upserts. */
+export const isOfAll = ({ where, kind }: Pick<Index, 'where' | 'kind'>): boolean =>
+  where === undefined && kind === undefined
 
 export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
@@ -64,17 +74,26 @@ export interface RequestedIndexes {
     | readonly string[]
     | { readonly fields: readonly string[]; readonly where?: Condition | undefined }
   )[]
+  /** Each has an index by which texts are found by similarity. */
+  readonly trigram: readonly string[]
   /** Each has an index of its field. */
   readonly references: readonly { readonly field: string }[]
   /** It has an index of its field. */
   readonly ttl: { readonly field: string } | null
 }
 
-type IndexDefinition = Pick<Index, 'fields' | 'unique' | 'where'>
+type IndexDefinition = Pick<Index, 'fields' | 'unique' | 'where' | 'kind'>
 
 /** Requested indexes in one form: unique indexes last, no duplicates. */
-export function indexDefinitions({ indexes, unique, references, ttl }: RequestedIndexes): IndexDefinition[] {
+export function indexDefinitions({
+  indexes,
+  unique,
+  trigram,
+  references,
+  ttl,
+}: RequestedIndexes): IndexDefinition[] {
   const definitions = [
+    ...trigram.map((field) => ({ fields: [field], unique: false, kind: 'trigram' as const })),
     ...indexedBy({ references, ttl }).map(({ field }) => ({ fields: [field], unique: false })),
     ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
     ...unique.map((one) => {
@@ -95,16 +114,17 @@ const indexedBy = ({ references, ttl }: Pick<RequestedIndexes, 'references' | 't
 export function requestedOf(
   indexes: readonly Index[],
   by: Pick<RequestedIndexes, 'references' | 'ttl'>,
-): Pick<RequestedIndexes, 'indexes' | 'unique'> {
+): Pick<RequestedIndexes, 'indexes' | 'unique' | 'trigram'> {
   const isOfReference = ({ fields: [field, ...others] }: Index) =>
     others.length === 0 && indexedBy(by).some((one) => one.field === field)
   return {
     indexes: indexes
-      .filter((index) => !index.unique && !isOfReference(index))
+      .filter((index) => !index.unique && index.kind === undefined && !isOfReference(index))
       .map(({ fields }) => ({ fields })),
     unique: indexes
       .filter(({ unique }) => unique)
       .map(({ fields, where }) => (where === undefined ? fields : { fields, where })),
+    trigram: indexes.filter(({ kind }) => kind === 'trigram').flatMap(({ fields }) => fields),
   }
 }
 
@@ -137,7 +157,8 @@ export function checkIndexes(
       'indexes',
       `a collection has at most ${COLLECTION_LIMITS.indexesMax} indexes, unique ones included`,
     )
-  for (const { fields, unique } of definitions) {
+  for (const { fields, unique, kind } of definitions) {
+    if (kind === 'trigram') checkTrigram(fields, scalars)
     const unknown = fields.find((field) => field !== '_owner' && field !== ttl?.field && !scalars.has(field))
     if (unknown !== undefined) throw indexProblem(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
@@ -148,13 +169,18 @@ export function checkIndexes(
     })
 }
 
+function checkTrigram(fields: readonly string[], scalars: ReadonlyMap<string, Scalar>): void {
+  const other = fields.find((field) => scalars.get(field) !== 'string')
+  if (other !== undefined) throw indexProblem('trigram', `${shortQuote(other)} is not declared as a string`)
+}
+
 function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string {
   const near = nearest(field, [...scalars.keys()])
   const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
   return `${shortQuote(field)} is not declared as string, integer, number or boolean${hint}`
 }
 
-const indexProblem = (name: 'indexes' | 'unique', detail: string) =>
+const indexProblem = (name: 'indexes' | 'unique' | 'trigram', detail: string) =>
   bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
 /** The indexes of a table before a change. `last_index`: the highest number in all previous declarations. */
@@ -180,10 +206,11 @@ export function indexesOf(
     const { where } = one
     const ofCondition =
       where === undefined ? [] : columnsOfFields(fieldsOf(readCondition(where, types)), columns)
-    const names = [...one.fields.map((field) => columnOf(field, columns)), ...ofCondition]
+    const names = [...one.fields.map((field) => columnOf(field, columns, one.kind)), ...ofCondition]
     const existing = before.indexes.find(
       (index) =>
         index.unique === one.unique &&
+        index.kind === one.kind &&
         index.columns.join() === names.join() &&
         canonical(index.where ?? null) === canonical(where ?? null) &&
         !(before.retryFailed && index.state === 'failed'),
@@ -194,11 +221,12 @@ export function indexesOf(
   })
 }
 
-/** The column by which the field is compared. */
-function columnOf(field: string, columns: readonly TableColumn[]): string {
+/** The column by which the field is compared; of its texts for similarity. */
+function columnOf(field: string, columns: readonly TableColumn[], kind?: Index['kind']): string {
   if (field === '_owner') return 'owner'
   if (field === CREATED_AT) return 'created_at'
-  const column = columns.findLast(({ property }) => property === field)
+  const isOfField = ({ property }: TableColumn) => property === field
+  const column = kind === 'trigram' ? columns.find(isOfField) : columns.findLast(isOfField)
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
 }
@@ -219,6 +247,7 @@ export const Changeable = {
   access: Type.Optional(Access),
   indexes: Type.Optional(RequestedIndexList),
   unique: Type.Optional(RequestedUnique),
+  trigram: Type.Optional(Trigrams),
   references: Type.Optional(RequestedReferences),
   checks: Type.Optional(Checks),
   exclude: Type.Optional(Exclusions),

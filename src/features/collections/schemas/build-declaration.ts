@@ -94,7 +94,8 @@ export async function buildDeclaration(
   const { access, collection, store, mode, references, checks, ttl, hasDocumentStore } = request
   const inMongo = hasDocumentStore && store === 'document'
   const definitions = indexDefinitions(inMongo ? { ...request, ttl: null } : request)
-  if (request.exclude.length > 0) await requireRangeIndexes(scope)
+  if (request.exclude.length > 0) await requireExtension(scope, 'btree_gist', 'exclude')
+  if (request.trigram.length > 0) await requireExtension(scope, 'pg_trgm', 'trigram')
   if (request.isRestored !== true) await checkReferences(scope, references, { ...request, schema })
   const types = { scalars: scalarsOf(schema), formats: formatsOf(schema) }
   if (ttl !== null) checkExpiry(ttl, { mode, formats: types.formats })
@@ -135,13 +136,18 @@ export async function buildDeclaration(
   }
 }
 
-/** @throws Problem `not_supported` if the server has no indexes of scalars and ranges together */
-async function requireRangeIndexes(scope: AdminScope): Promise<void> {
-  const row = await scope.row(sql`select from pg_extension where extname = 'btree_gist'`)
+/** @throws Problem `not_supported` if the server lacks an extension that a member of the declaration needs */
+async function requireExtension(
+  scope: AdminScope,
+  name: 'btree_gist' | 'pg_trgm',
+  member: 'exclude' | 'trigram',
+): Promise<void> {
+  const row = await scope.row(sql`
+    select from pg_extension where extname = ${name} and extnamespace = 'public'::regnamespace`)
   if (row !== undefined) return
   throw new Problem('not_supported', {
-    detail: 'The database of this installation lacks the extension btree_gist, which `exclude` needs.',
-    adminHint: 'An administrator of the database can add it: create extension btree_gist.',
+    detail: `The database of this installation lacks the extension ${name}, which \`${member}\` needs.`,
+    adminHint: `An administrator of the database can add it: create extension ${name} with schema public.`,
   })
 }
 

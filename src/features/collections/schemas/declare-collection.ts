@@ -34,9 +34,29 @@ type NewDeclaration = Static<typeof NewDeclaration>
 
 /** With the defaults of absent members. */
 const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest => {
-  const { mode = 'enforce', access = {}, indexes = [], unique = [], checks = [], exclude = [], ttl = null } = input
+  const {
+    mode = 'enforce',
+    access = {},
+    indexes = [],
+    unique = [],
+    trigram = [],
+    checks = [],
+    exclude = [],
+    ttl = null,
+  } = input
   return {
-    ...{ store: input.store, schema: input.schema, mode, access, indexes, unique, checks, exclude, ttl },
+    ...{
+      store: input.store,
+      schema: input.schema,
+      mode,
+      access,
+      indexes,
+      unique,
+      trigram,
+      checks,
+      exclude,
+      ttl,
+    },
     ...{ references: referencesOf(input.references ?? []), hasDocumentStore: hasDocumentStore(scope) },
     ...{ workspaceId: input.workspace_id, collection: input.collection },
   }
