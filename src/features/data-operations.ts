@@ -43,7 +43,7 @@ const CALLABLE: ReadonlyMap<AnyOperation, CallableTraits> = new Map<AnyOperation
   [documents.patchDocument, { stores: true }],
   [documents.deleteDocument, {}],
   [updateMany, { stores: true }],
-  [deleteMany, {}],
+  [deleteMany, { stores: true }],
   [batchAnywhere, { stores: true }],
   [objects.putObject, { stores: true }],
   [objects.getObject, {}],

@@ -333,7 +333,7 @@ function sumOf(old: unknown, by: number | string, { name, format }: Named): unkn
 /** @throws Problem `number_unsafe` if integers have a sum that would lose digits: a counter would stand still */
 function exactSum(now: number, by: number): number {
   const sum = now + by
-  const isLost = Number.isSafeInteger(now) && Number.isSafeInteger(by) && !Number.isSafeInteger(sum)
+  const isLost = Number.isInteger(now) && Number.isInteger(by) && !Number.isSafeInteger(sum)
   if (!isLost && Number.isFinite(sum)) return sum
   throw new Problem('number_unsafe', { detail: `The sum of ${now} and ${by} is beyond 2^53.` })
 }

@@ -8,6 +8,7 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
 
@@ -86,34 +87,114 @@ describe.each(['relational', 'document'])('store %s', (store) => {
   })
 })
 
-test('writers all the while: each acknowledged write is there afterwards, once', async () => {
+test('writers all the while: each acknowledged write is there afterwards, with its value, and what was deleted is not', async () => {
   const collection = unique('c')
-  for (let n = 0; n < 20; n++) await create(collection, { n })
-  const acknowledged = new Map<string, unknown>(
-    (await list(collection)).map(({ id, n }) => [id as string, n]),
+  const lines = Array.from({ length: 3_000 }, (_, n) => JSON.stringify({ n, text: 'x'.repeat(500) })).join(
+    '\n',
   )
-  let isOver = false
-  let next = 100
+  await call('POST', `/v1/collections/${collection}/import`, {
+    as: workspace.service,
+    body: lines,
+    headers: { 'content-type': 'application/x-ndjson' },
+  })
+  const acknowledged = new Map<string, unknown>()
   const refused = new Set<string>()
+  let isOver = false
+  let next = 10_000
+  // Each lane has documents of its own, so the last answer is the last value.
   const lanes = Array.from({ length: 4 }, async () => {
+    const own: string[] = []
     while (!isOver) {
       const n = next++
-      const { status, body } = await create(collection, { n })
-      if (status === 201) acknowledged.set(body.id, n)
-      else refused.add(`${status} ${body.code}`)
-      const [id] = [...acknowledged.keys()].slice(n % 10)
-      const changed = await call('PUT', at(collection, `/${id}`), { as: workspace.service, body: { n: -n } })
-      if (changed.status === 200) acknowledged.set(changed.body.id, changed.body.n)
-      else refused.add(`${changed.status} ${changed.body.code}`)
+      const made = await create(collection, { n })
+      if (made.status === 201) acknowledged.set(made.body.id, n)
+      else refused.add(`${made.status} ${made.body.code}`)
+      if (made.status === 201) own.push(made.body.id)
+      const [id] = own.splice(n % own.length, 1)
+      const isDeleted = n % 3 === 0
+      const { status, body } = isDeleted
+        ? await call('DELETE', at(collection, `/${id}`), { as: workspace.service })
+        : await call('PUT', at(collection, `/${id}`), { as: workspace.service, body: { n: -n } })
+      if (status !== 200) refused.add(`${status} ${body.code}`)
+      else if (isDeleted) acknowledged.delete(id ?? '')
+      else acknowledged.set(id ?? '', -n)
+      if (!isDeleted) own.push(id ?? '')
     }
   })
+  await eventually(async () => (next > 10_040 ? true : undefined))
   const declared = await declare(collection, { schema: SCHEMA })
   expect([declared.status, declared.body]).toMatchObject([201, { collection }])
   isOver = true
   await Promise.all(lanes)
   expect([...refused]).toEqual([])
-  const found = await list(collection)
-  expect(found.map(({ id }) => id).toSorted()).toEqual([...acknowledged.keys()].toSorted())
+  const found = new Map<string, unknown>()
+  for (let after = ''; ; ) {
+    const query = `?page[size]=200&select=n${after && `&page[after]=${after}`}`
+    const { body } = await call('GET', at(collection, query), { as: workspace.service })
+    for (const { id, n } of body.data) found.set(id, n)
+    if (body.page.next === null) break
+    after = body.page.next
+  }
+  expect(found.size).toBe(3_000 + acknowledged.size)
+  for (const [id, n] of acknowledged) expect([id, found.get(id)]).toEqual([id, n])
+})
+
+test.each([
+  [
+    'a reference to a document that is not there',
+    {
+      schema: { properties: { n: { type: 'integer' }, parent_id: { type: 'string', format: 'uuid' } } },
+      references: [{ field: 'parent_id', collection: 'parents' }],
+    },
+    { n: 1, parent_id: '01890a5d-ac96-774b-bcce-b302099a8057' },
+    'schema_incompatible',
+  ],
+  [
+    'ranges that overlap',
+    {
+      schema: { properties: { from: { type: 'integer' }, to: { type: 'integer' } } },
+      exclude: [{ fields: [], range: ['from', 'to'] }],
+    },
+    { from: 1, to: 10 },
+    'exclusion_violation',
+  ],
+])(
+  'declaration that is refused for %s: the documents are as they were, undeclared',
+  async (_what, body, extra, code) => {
+    const collection = unique('c')
+    await fill(collection)
+    for (let n = 0; n < 2; n++) expect((await create(collection, extra)).status).toBe(201)
+    const before = await list(collection)
+    const parents = unique('parents')
+    expect((await declare(parents, { schema: {} })).status).toBe(201)
+    const wanted = JSON.parse(JSON.stringify(body).replace('"parents"', JSON.stringify(parents)))
+    const refused = await declare(collection, wanted)
+    expect([refused.status >= 400, refused.body.code]).toEqual([true, code])
+    expect(await list(collection)).toEqual(before)
+    expect((await create(collection, { n: 'any' })).status).toBe(201)
+    const declared = await declare(collection, { schema: {}, mode: 'off' })
+    expect(declared.status).toBe(201)
+  },
+)
+
+test('developer who may not widen access: 403, and nothing is declared', async () => {
+  const collection = unique('c')
+  const before = await fill(collection)
+  const developer = await tokenOf({
+    roles: ['developer'],
+    tenant_id: workspace.tenantId,
+    workspace_id: workspace.workspaceId,
+  })
+  const { status } = await call('POST', '/v1/schemas', {
+    as: developer,
+    body: {
+      ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', schema: SCHEMA },
+      access: { anon: { read: true } },
+    },
+  })
+  expect(status).toBe(403)
+  expect(await list(collection)).toEqual(before)
+  expect((await create(collection, { n: 'any' })).status).toBe(201)
 })
 
 test('declaration sent again with its Idempotency-Key: the same declaration', async () => {

@@ -357,7 +357,7 @@ async function unlimitedQuotas(tables: Statements): Promise<string[]> {
 
 /**
  * Moves the documents of a collection that was not declared into its table, which has no columns of its own. They keep ids, versions
- * and times, and count as before. The caller has excluded writers.
+ * and times, and count as before. The caller has excluded those who create some.
  */
 export async function adoptDocuments(
   tables: Statements,
@@ -375,14 +375,38 @@ export async function adoptDocuments(
     // Row-level security applies to the owner too. No other transaction sees the table before this one ends.
     sql`alter table ${name} no force row level security`,
     ...limited.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
-    sql`insert into ${name} (id, extra, version, created_at, updated_at, owner)
-      select id, data, version, created_at, updated_at, null from documents where collection = ${collection}`,
-    sql`delete from documents where collection = ${collection}`,
+    // One statement: a document that is updated or deleted meanwhile moves as it is then, or not at all.
+    sql`with moved as (delete from documents where collection = ${collection} returning id, data, version, created_at, updated_at)
+      insert into ${name} (id, extra, version, created_at, updated_at, owner)
+      select id, data, version, created_at, updated_at, null from moved`,
     ...limited.flatMap((quota) => [
       sql`update quotas set used = used + ${counts[quota] ?? sql`0`} where name = ${quota}`,
       sql`call tenon.switch_counting(${table}, ${quota}, 'enable')`,
     ]),
     sql`alter table ${name} force row level security`,
+  )
+}
+
+/**
+ * Moves the documents back, and drops the table and its declaration, which the caller has locked: the opposite of {@link adoptDocuments},
+ * as long as the declaration has no columns.
+ */
+export async function returnDocuments(
+  tables: Statements,
+  declared: Pick<TableDeclaration, 'id' | 'relation'>,
+  collection: string,
+): Promise<void> {
+  const [name, table] = [tableName(declared), regclass(declared)]
+  await tables.batch(
+    sql`alter table ${name} no force row level security`,
+    // Both are counted while they are in two tables.
+    sql`update quotas set used = used - (select count(*) from ${name}) where name = 'documents'`,
+    sql`update quotas set used = used - tenon.total_bytes(tenon.tenant(), tenon.workspace(), ${table}) where name = 'document_bytes'`,
+    sql`delete from schemas where id = ${declared.id}`,
+    sql`insert into documents (collection, id, data, version, created_at, updated_at)
+      select ${collection}, id, extra, version, created_at, updated_at from ${name}`,
+    sql`delete from quota_sources where relation = ${table}`,
+    sql`drop table ${name}`,
   )
 }
 

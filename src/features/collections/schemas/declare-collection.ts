@@ -18,7 +18,7 @@ import { requireRightToWiden } from '../rules/access.ts'
 import { Changeable, COLUMNS, JsonSchema, type Schema, Store } from './api-types.ts'
 import { buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
 import { type Changed, changeSchema, forget, withWarnings } from './change-schema.ts'
-import { countUndeclared, createDeclaredTable } from './declared-tables.ts'
+import { countUndeclared, createDeclaredTable, releaseDocuments } from './declared-tables.ts'
 import { ExistingDocumentsScan, validateExisting } from './existing-documents.ts'
 
 /** The fields of a new declaration. */
@@ -64,31 +64,63 @@ const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest
 
 /**
  * Declares a collection that may have documents in PostgreSQL. Those that there are move into a table under a declaration without a
- * schema, in one transaction, for which their writers wait; then it is changed to the wanted one, beside readers and writers.
- * @throws Problem `schema_incompatible` with documents that do not fit, before anything is changed; `state_conflict` if there are too many
+ * schema, in one transaction, for which their writers wait; then it is changed to the wanted one, beside readers and writers. If that
+ * is refused, they move back.
+ * @throws Problem `schema_incompatible` with documents that do not fit; `state_conflict` if there are too many
  */
 export async function declareOrAdopt(scope: AdminScope, input: NewDeclaration): Promise<Changed> {
   const id = scope.newId('sch')
+  requireRightToWiden(scope, undefined, input.access ?? {})
   const ref = await findWorkspace(scope, input)
-  const max = COLLECTION_LIMITS.adoptedDocumentsMax
-  const count =
-    ref === undefined ? 0 : await countUndeclared(scope, ref, { collection: input.collection, max })
   // An earlier attempt of the request may have moved them.
   const isMoved = (await scope.row(sql`select from schemas where id = ${id}`)) !== undefined
-  if (ref === undefined || (count === 0 && !isMoved))
+  if (!isMoved && (ref === undefined || !(await hasUndeclared(scope, ref, input.collection))))
     return { schema: await declareCollection(scope, input, { id }) }
-  if (count > max) throw tooManyDocuments(input.collection)
-  if (!isMoved) {
-    const request = requestOf(scope, input)
-    const { prepared } = await buildDeclaration(scope, request)
-    const scan = new ExistingDocumentsScan({ undeclared: input.collection }, prepared)
-    if (request.mode === 'enforce') await validateExisting(scope, ref, scan)
-    const { workspace_id, collection, store } = input
-    const bare = { workspace_id, collection, store, schema: {}, mode: 'off' } as const
-    await declareCollection(scope, bare, { id, adopts: true })
+  if (!isMoved && ref !== undefined) await adopt(scope, ref, input, id)
+  const { workspace_id, ...declaration } = input
+  try {
+    return await changeSchema(scope, id, { mode: 'enforce', ...declaration })
+  } catch (error) {
+    await moveBack(scope, ref, id).catch((cause: unknown) =>
+      scope.logError(cause, 'documents of a refused declaration not moved back'),
+    )
+    throw error
   }
-  const { workspace_id: _workspace, ...declaration } = input
-  return changeSchema(scope, id, { mode: 'enforce', ...declaration })
+}
+
+/**
+ * True if the collection has documents in PostgreSQL, and is to have some there: what was stored before MongoDB was configured stays.
+ * @throws Problem `state_conflict` if they are too many to be moved
+ */
+async function hasUndeclared(scope: AdminScope, ref: WorkspaceRef, collection: string): Promise<boolean> {
+  if (hasDocumentStore(scope)) return false
+  const max = COLLECTION_LIMITS.adoptedDocumentsMax
+  const count = await countUndeclared(scope, ref, { collection, max })
+  if (count > max) throw tooManyDocuments(collection)
+  return count > 0
+}
+
+/** Moves the documents into the table of a declaration without a schema, if they fit the wanted one. */
+async function adopt(
+  scope: AdminScope,
+  ref: WorkspaceRef,
+  { workspace_id, collection, store, ...wanted }: NewDeclaration,
+  id: string,
+): Promise<void> {
+  const request = requestOf(scope, { workspace_id, collection, store, ...wanted })
+  const { prepared } = await buildDeclaration(scope, request)
+  const scan = new ExistingDocumentsScan({ undeclared: collection }, prepared)
+  if (request.mode === 'enforce') await validateExisting(scope, ref, scan)
+  const bare = { workspace_id, collection, store, schema: {}, mode: 'off' } as const
+  await declareCollection(scope, bare, { id, adopts: true })
+}
+
+async function moveBack(scope: AdminScope, ref: WorkspaceRef | undefined, id: string): Promise<void> {
+  const row = await scope.row<{ collection: string } & WorkspaceRef>(sql`
+    select collection, tenant_id as "tenantId", workspace_id as "workspaceId" from schemas where id = ${id}`)
+  if (row === undefined || ref === undefined) return
+  await scope.transaction((inside) => releaseDocuments(inside, id), ref.tenantId)
+  forget(scope, { tenant_id: row.tenantId, workspace_id: row.workspaceId, collection: row.collection }, [])
 }
 
 const tooManyDocuments = (collection: string) =>

@@ -17,6 +17,7 @@ import {
   exclusionsWithout,
   keysWithout,
   restoreForeignKeys,
+  returnDocuments,
   tableName,
 } from '../postgres/collection-table.ts'
 import { addChecks, dropChecks } from '../postgres/table-constraints.ts'
@@ -77,6 +78,21 @@ export async function createDeclaredTable(
   const tables = openTables(transaction, ref)
   await createCollectionTable(tables, ref, { ...table, ...constraints })
   if (documents.length > 0) await adoptDocuments(tables, table, schema.collection)
+  return true
+}
+
+/**
+ * Makes a collection undeclared again that was declared with its documents, if its declaration has not changed since.
+ * @returns false if it has, or was deleted
+ */
+export async function releaseDocuments(transaction: AdminScope, id: string): Promise<boolean> {
+  const row = await transaction.row<DeclaredRow>(
+    sql`select ${DECLARATION}, tenant_id, workspace_id from schemas where id = ${id} and revision = 0 for update`,
+  )
+  if (row === undefined) return false
+  const tables = openTables(transaction, refOf(row))
+  await tables.batch(lockCollection(row), sql`lock table ${tableName(row)} in access exclusive mode`)
+  await returnDocuments(tables, row, row.collection)
   return true
 }
 
