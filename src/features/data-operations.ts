@@ -63,6 +63,7 @@ const isConditional: IsOnce = ({ if_match, if_none_match }) =>
 const ONCE: ReadonlyMap<AnyOperation, IsOnce> = new Map<AnyOperation, IsOnce>([
   [documents.updateDocument, isConditional],
   [documents.patchDocument, (args) => args['operators'] !== undefined || isConditional(args)],
+  [documents.deleteDocument, () => true],
   [batchAnywhere, () => true],
 ])
 

@@ -413,8 +413,11 @@ export const deleteDocument = workspaceOperation({
   },
   run: async (scope, { name, id, ...when }) => {
     const on = { collection: name, id: documentId(id), ifVersions: versionsOf(when) }
-    await write(scope, { op: 'delete', ...on })
-    return { id, deleted: true as const }
+    const output = { id, deleted: true as const }
+    const { completion } = scope
+    const once = completion && { keep: () => completion.keep(output), effect: completion.marked(0) }
+    await write(scope, { op: 'delete', ...on }, { once })
+    return output
   },
 })
 

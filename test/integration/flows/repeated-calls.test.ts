@@ -71,6 +71,18 @@ test.each<[string, (id: string) => readonly [string, FunctionCall['arguments']]]
   expect(await get(id)).toMatchObject({ n: 1, _version: 2 })
 })
 
+test('a deletion: made once, and the attempts have one result', async () => {
+  const id = await create()
+  const activity = unique('activity')
+  const first = await attempt(activity, 'collection.delete', { name: 'counters', id })
+  expect(await attempt(activity, 'collection.delete', { name: 'counters', id })).toEqual(first)
+  await expect(
+    attempt(unique('activity'), 'collection.delete', { name: 'counters', id }),
+  ).rejects.toMatchObject({
+    code: 'not_found',
+  })
+})
+
 test('a document under a chosen id: created once, and found by the next attempt', async () => {
   const args = { name: 'counters', id: crypto.randomUUID(), document: { n: 0 }, if_none_match: '*' }
   const activity = unique('activity')

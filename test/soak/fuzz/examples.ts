@@ -95,6 +95,22 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
       ],
     },
     {
+      ops: [
+        { op: 'create', data: { n: 1, tags: ['a'] } },
+        {
+          ...{
+            op: 'update',
+            id: { $ref: 0 },
+            set: { 'o.of': { $ref: 0 } },
+            inc: { n: 1 },
+            push: { tags: 'b' },
+          },
+          ...{ pull: { 'o.tags': { each: ['a'] } }, max: { by: 'us' }, min: { best: 2 }, now: ['at'] },
+        },
+        { op: 'update', id, unset: ['o.x', 'absent'] },
+      ],
+    },
+    {
       atomic: false,
       ops: [
         { op: 'patch', id, data: { by: 'x' } },
