@@ -5,6 +5,7 @@ import { Ref } from '../../access/operation-builders.ts'
 import { isUuid } from '../../core/ids.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
+import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import {
   hasReference,
   OperationReference,
@@ -97,13 +98,14 @@ const MEMBERS_OF: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonl
 }
 
 /**
- * Reads the operations of a batch.
+ * Reads the operations of a batch, and yields to other requests in between.
  * @throws Problem `validation_failed` with every member that is missing, not valid, or has no meaning for its operation
  */
-export function readBatch(ops: readonly OpAnywhere[]): BatchOperation[] {
+export async function readBatch(ops: readonly OpAnywhere[], budget: CpuBudget): Promise<BatchOperation[]> {
   const errors: InputError[] = []
   const referred = new Set<number>()
-  const read = ops.map((op, index) => {
+  const read: Omit<BatchOperation, 'isReferred'>[] = []
+  const readOne = (op: OpAnywhere, index: number) => {
     errors.push(...memberErrors(op, index))
     const references = referencesOf(op, index)
     for (const { pointer, index: to } of references) {
@@ -112,7 +114,11 @@ export function readBatch(ops: readonly OpAnywhere[]): BatchOperation[] {
       else errors.push(errorAt(pointer, fault))
     }
     return { op, operators: operatorsOf(op, index, errors), refers: references.length > 0 }
-  })
+  }
+  for (const [index, op] of ops.entries()) {
+    read.push(budget.run(() => readOne(op, index)))
+    await budget.yield()
+  }
   if (errors.length > 0) throw membersInvalid(errors.slice(0, CORE_LIMITS.diagnosticsReturnedMax))
   return read.map((one, index) => ({ ...one, isReferred: referred.has(index) }))
 }

@@ -80,11 +80,15 @@ async function runAll(
   ops: readonly OpAnywhere[],
   atomic = true,
 ): Promise<Static<typeof Results>> {
-  const batch = readBatch(ops)
-  if (!atomic) return runOneByOne(scope, batch)
+  const budget = new CpuBudget()
+  const batch = await readBatch(ops, budget)
+  if (!atomic) return runOneByOne(scope, batch, budget)
   const wanted: WantedChange[] = []
   const idOf = (index: number) => wanted[index]?.id ?? ''
-  for (const one of batch) wanted.push(toWanted(one, scope.uuid(), idOf))
+  for (const one of batch) {
+    wanted.push(budget.run(() => toWanted(one, scope.uuid(), idOf)))
+    await budget.yield()
+  }
   const outputOf = (written: readonly Written[]) => ({
     committed: true,
     results: written.map((result, index) => resultOf(ops[index], result)),
@@ -94,7 +98,9 @@ async function runAll(
     keep: (written: readonly Written[]) => completion.keep(outputOf(written)),
     effect: completion.marked(0),
   }
-  const written = await writeAll(scope, wanted, { once }).catch((error: unknown) => {
+  // The budget is for those who send many documents.
+  const options = { once, ...(ops.length > 1 && { budget }) }
+  const written = await writeAll(scope, wanted, options).catch((error: unknown) => {
     // A single change has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
@@ -108,9 +114,9 @@ async function runAll(
 async function runOneByOne(
   scope: WorkspaceScope,
   batch: readonly BatchOperation[],
+  budget: CpuBudget,
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
-  const budget = new CpuBudget()
   const { completion } = scope
   for (const [index, one] of batch.entries()) {
     const { op } = one

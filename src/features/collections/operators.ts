@@ -140,17 +140,17 @@ function pathOf(text: string): Path | string {
   }
 }
 
-/** The fields of a document itself are checked with the document. */
 function pathFault(path: Path, member: string): string | undefined {
-  const [first] = path
-  if (member === 'data') return undefined
-  if (first === 'id') return 'is assigned by the server'
-  if (/^[_$]/.test(first)) return 'is reserved: no name begins with _ or $'
   // A body may have no such members, so no document has them.
   const isPolluting = path.some(
     (name, at) => name === '__proto__' || (name === 'prototype' && path[at - 1] === 'constructor'),
   )
-  return isPolluting ? 'has a name that is not allowed' : undefined
+  if (isPolluting) return 'has a name that is not allowed'
+  const [first] = path
+  // Fields that are no paths are checked with the document.
+  if (member === 'data') return undefined
+  if (first === 'id') return 'is assigned by the server'
+  return /^[_$]/.test(first) ? 'is reserved: no name begins with _ or $' : undefined
 }
 
 function valueFault(operator: Operator, value: unknown): string | undefined {
@@ -171,20 +171,31 @@ function listOf(value: unknown): readonly unknown[] | undefined {
   return Array.isArray(each) && Object.keys(value).length === 1 ? each : undefined
 }
 
+/** The changes below a name of a path, and the one of the path itself. */
+interface Node {
+  entry?: Entry
+  readonly below: Map<string, Node>
+}
+
 /** The changes of which another one changes the same field, or one around it: no order of the two is meant. */
 function overlaps(found: readonly { readonly entry: Entry; readonly change: FieldChange }[]): InputError[] {
-  const known = new Map<string, Entry>()
+  const root: Node = { below: new Map() }
   const byLength = found.toSorted((a, b) => a.change.path.length - b.change.path.length)
   return byLength.flatMap(({ entry, change: { path } }) => {
-    const around = path.map((_, at) => JSON.stringify(path.slice(0, at + 1)))
-    const key = around.at(-1) ?? ''
-    const at = around.find((one) => known.has(one))
-    const other = at === undefined ? undefined : known.get(at)
-    known.set(key, known.get(key) ?? entry)
+    let node = root
+    let other: Entry | undefined
+    for (const name of path) {
+      const next: Node = node.below.get(name) ?? { below: new Map() }
+      node.below.set(name, next)
+      node = next
+      other ??= node.entry
+    }
+    const isSame = node.entry !== undefined
+    node.entry ??= entry
     if (other === undefined) return []
     const named = `${other.member} names ${other.text.slice(0, 100)}`
-    const detail = at === key ? 'the same field' : 'a field around it'
-    return [errorAt(entry, `${entry.text.slice(0, 100)} is changed twice: ${named}, ${detail}`)]
+    const place = isSame ? 'the same field' : 'a field around it'
+    return [errorAt(entry, `${entry.text.slice(0, 100)} is changed twice: ${named}, ${place}`)]
   })
 }
 
@@ -225,10 +236,12 @@ export function applyOperators(
   changes: readonly FieldChange[],
   { now, formats }: Circumstances,
 ): Fields {
+  const own = new Set<object>()
   return changes.reduce((result, change) => {
     const [first] = change.path
     const format = change.path.length === 1 ? formats.get(first) : undefined
-    return changedAt(result, change.path, { change, make: (old) => valueAfter(change, old, { now, format }) })
+    const make = (old: unknown) => valueAfter(change, old, { now, format })
+    return changedAt(result, change.path, { change, make, own })
   }, fields)
 }
 
@@ -236,6 +249,8 @@ interface Step {
   readonly change: FieldChange
   /** The new value for the present one; undefined for none. */
   readonly make: (old: unknown) => unknown
+  /** The objects that are copies already. All others stay as they are. */
+  readonly own: Set<object>
 }
 
 /** The object with another value at the path. */
@@ -243,9 +258,12 @@ function changedAt(object: Fields, [name = '', ...below]: readonly string[], ste
   const old = Object.hasOwn(object, name) ? object[name] : undefined
   const value = below.length === 0 ? step.make(old) : changedBelow(old, below, step)
   if (value === old) return object
-  if (value !== undefined) return { ...object, [name]: value }
-  const { [name]: _, ...others } = object
-  return others
+  const copy = step.own.has(object) ? object : { ...object }
+  step.own.add(copy)
+  // No path has a name that would set a prototype.
+  if (value === undefined) Reflect.deleteProperty(copy, name)
+  else copy[name] = value
+  return copy
 }
 
 function changedBelow(old: unknown, below: readonly string[], step: Step): unknown {

@@ -242,6 +242,17 @@ test.each(['undeclared', 'relational'])(
   },
 )
 
+test('batch of 500 operations with 100 paths each: all are made', async () => {
+  const collection = unique('wide')
+  const id = await create(collection, {})
+  const inc = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`counts.of${n}`, 1]))
+  const ops = Array.from({ length: 500 }, () => ({ op: 'update', id, inc }))
+  const { status, body } = await batch(collection, ops)
+  expect([status, body.results?.length], JSON.stringify(body).slice(0, 500)).toEqual([200, 500])
+  const { counts, _version } = await get(collection, id)
+  expect([new Set(Object.values(counts)), _version]).toEqual([new Set([500]), 501])
+})
+
 test('PATCH with operators and an Idempotency-Key: made once, the reply is kept', async () => {
   const id = await create('things', { n: 1 })
   const headers = { 'idempotency-key': unique('key') }
