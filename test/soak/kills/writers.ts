@@ -123,6 +123,23 @@ export class Writer {
     if (this.#expect(reply, [201], 'create')) this.#keep(reply.body.id, code)
   }
 
+  /** Under an id of its own, once: a repetition would be refused without its key. */
+  async createChosen(): Promise<void> {
+    const [id, code] = [crypto.randomUUID(), this.#code]
+    const reply = await this.#send('PUT', `/documents/${id}`, { code, value: 0 }, { 'if-none-match': '*' })
+    if (this.#expect(reply, [201], 'create under a chosen id')) this.#keep(id, code)
+  }
+
+  async applyOperators(): Promise<void> {
+    const picked = this.#pick()
+    if (picked === undefined) return this.create()
+    const headers = { 'content-type': 'application/vnd.tenon.ops+json' }
+    const reply = await this.#send('PATCH', `/documents/${picked.id}`, { inc: { value: 2 } }, headers)
+    if (!this.#expect(reply, [200], 'operators')) return
+    picked.kept.value += 2
+    picked.kept.version += 1
+  }
+
   /** Refused: the code is taken. */
   async createTwin(): Promise<void> {
     const picked = this.#pick()
@@ -212,6 +229,8 @@ const STEPS: readonly Step[] = [
   (writer) => writer.increment(),
   (writer) => writer.increment(),
   (writer) => writer.createAndIncrement(),
+  (writer) => writer.createChosen(),
+  (writer) => writer.applyOperators(),
   (writer) => writer.createTwin(),
   (writer) => writer.patchStale(),
   (writer) => writer.batchStale(),
