@@ -165,6 +165,18 @@ describe('checks', () => {
     }
   })
 
+  test('collection that is declared with its documents: those that break a check are counted, those that overlap named', async () => {
+    const [collection, other] = [unique('c'), unique('c')]
+    await idOf(collection, booked([10, 8]))
+    const made = await declare(collection, { schema: { properties: BOOKING }, checks: [ENDS_AFTER_START] })
+    expect([made.status, made.body.warnings]).toMatchObject([201, [{ pointer: '/checks/0' }]])
+    expect((await create(collection, booked([10, 8]))).body).toMatchObject(BROKEN)
+    const ids = [await idOf(other, booked([8, 12])), await idOf(other, booked([9, 10]))]
+    const exclude = [{ fields: ['court'], range: ['starts_at', 'ends_at'] }]
+    const refused = await declare(other, { schema: { properties: BOOKING }, exclude })
+    expect(refused.body).toMatchObject({ code: 'exclusion_violation', overlapping: [ids] })
+  })
+
   test('null and missing values: break no check', async () => {
     const properties = { ...BOOKING, ends_at: { type: ['string', 'null'], format: 'date-time' } }
     const { collection } = await declared({ schema: { properties }, checks: [ENDS_AFTER_START] })

@@ -18,7 +18,7 @@ export const Expiry = Type.Object(
   {
     additionalProperties: false,
     description:
-      'When documents expire: `{"field": "expires_at"}`, or `{"field": "_created_at", "after": "30d"}`. Such a document is not found any more, and is deleted within a minute. One without the value stays.',
+      'Time at which documents expire: `{"field": "expires_at"}`, or `{"field": "_created_at", "after": "30d"}`. Such a document is not found any more, and is deleted within a minute. One without the value stays.',
   },
 )
 export type Expiry = Static<typeof Expiry>

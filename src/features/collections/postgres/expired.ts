@@ -3,10 +3,12 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { columnOf } from '../references/reference.ts'
 import { DECLARATION, type DeclarationRow } from '../schemas/declaration-cache.ts'
 import type { Collection, Expired } from '../store.ts'
-import { expireStatement, type Referring } from './write-statements.ts'
+import { tableOf } from './table.ts'
+import { keptOfDeleted, outboxRow } from './write-statements.ts'
 
 const NONE: Expired = { removed: 0, kept: 0 }
 
@@ -40,4 +42,36 @@ async function findReferring(scope: WorkspaceScope, name: string): Promise<Refer
         : [{ table: sql`tenon_data.${Sql.identifier(relation)}`, column: Sql.identifier(column) }]
     }),
   )
+}
+
+/** A column of ids of documents of another collection. */
+interface Referring {
+  readonly table: Sql
+  readonly column: Sql
+}
+
+/**
+ * Deletes some expired documents, each with its event, but for those that others refer to.
+ * @returns how many it deletes, and how many stay
+ */
+function expireStatement(collection: Collection, referring: readonly Referring[], limit: number): Sql {
+  const target = { collection, oneOfMany: true }
+  const table = tableOf(collection)
+  const tests = referring.map(
+    ({ table: other, column }) => sql`exists (select from ${other} other where other.${column} = doomed.id)`,
+  )
+  const isReferred = tests.length === 0 ? sql`false` : sql`(${Sql.joined(tests, ' or ')})`
+  const { row, deleted } = keptOfDeleted(target)
+  const event = outboxRow(
+    target,
+    'expired',
+    sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at, 'expired'::text as reason from written`,
+  )
+  return sql`with doomed as (select id from ${table.name} doomed where ${table.expired} and not ${isReferred} limit ${limit}
+      for update skip locked),
+    written as (delete from ${table.name} where id in (select id from doomed) returning ${row}),
+    event as (${event})
+    select (select count(*) from written) as removed,
+      (select count(*) from (select from ${table.name} doomed where ${table.expired} and ${isReferred}
+        limit ${COLLECTION_LIMITS.expiry.keptMax}) stay) as kept`
 }

@@ -192,43 +192,11 @@ function deleteOne(target: Target, values: Values): Sql {
 }
 
 /** The columns of a deleted row that its event needs, and the document, if rules decide who may know of it. */
-function keptOfDeleted(target: Target): { readonly row: Sql; readonly deleted: Sql } {
+export function keptOfDeleted(target: Target): { readonly row: Sql; readonly deleted: Sql } {
   const table = tableOf(target.collection)
   return isReadByRules(target)
     ? { row: table.row, deleted: documentOf(table) }
     : { row: sql`id, version, owner, created_at`, deleted: sql`null::json` }
-}
-
-/** A column of ids of documents of another collection. */
-export interface Referring {
-  readonly table: Sql
-  readonly column: Sql
-}
-
-/**
- * Deletes some expired documents, each with its event, but for those that others refer to.
- * @returns how many it deletes, and how many stay
- */
-export function expireStatement(collection: Collection, referring: readonly Referring[], limit: number): Sql {
-  const target = { collection, oneOfMany: true }
-  const table = tableOf(collection)
-  const tests = referring.map(
-    ({ table: other, column }) => sql`exists (select from ${other} other where other.${column} = doomed.id)`,
-  )
-  const isReferred = tests.length === 0 ? sql`false` : sql`(${Sql.joined(tests, ' or ')})`
-  const { row, deleted } = keptOfDeleted(target)
-  const event = outboxRow(
-    target,
-    'expired',
-    sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at, 'expired'::text as reason from written`,
-  )
-  return sql`with doomed as (select id from ${table.name} doomed where ${table.expired} and not ${isReferred} limit ${limit}
-      for update skip locked),
-    written as (delete from ${table.name} where id in (select id from doomed) returning ${row}),
-    event as (${event})
-    select (select count(*) from written) as removed,
-      (select count(*) from (select from ${table.name} doomed where ${table.expired} and ${isReferred}
-        limit ${COLLECTION_LIMITS.expiry.keptMax}) stay) as kept`
 }
 
 /**
@@ -322,7 +290,7 @@ const changesOf = (table: Table): Sql =>
   sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before from written where changed`
 
 /** Inserts a row of the outbox for each row that was written. @param trace of the events; by default that of the transaction */
-const outboxRow = (
+export const outboxRow = (
   { collection: { name, readers } }: Target,
   verb: keyof typeof EARLIER,
   events: Sql,

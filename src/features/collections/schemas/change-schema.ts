@@ -1,3 +1,5 @@
+/** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
+
 import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
@@ -165,7 +167,7 @@ async function warningsOfChecks(
     const found = broken && (await countMatching(scope, refOf(row), declared, broken))
     if (found === undefined || found === 0) continue
     const many = found > COLLECTION_LIMITS.exactCountMax ? `About ${found} documents` : `${found} documents`
-    const detail = `${found === 1 ? 'One document breaks' : `${many} break`} the check ${check.name}. They stay as they are; a later write of such a document must meet the check.`
+    const detail = `${found === 1 ? 'One document breaks' : `${many} break`} the check ${check.name}. Stored documents stay as they are; a later write of such a document must meet the check.`
     warnings.push({ pointer: `/checks/${index}`, detail })
   }
   return warnings
