@@ -2,10 +2,11 @@
 
 import { type Path, pathText } from '../query/filter.ts'
 import { refusal, type Source } from '../query/syntax.ts'
+import { formatAt, typed } from '../query/typed-filter.ts'
 import { type Format, isNumberFormat } from '../schemas/canonical-text.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { applyDeclaration, checkSelected, formatAt, typed } from '../typed-query.ts'
+import { applyDeclaration, checkSelected } from '../typed-query.ts'
 import type { Aggregate, Group, Measure } from './aggregate.ts'
 
 const SELECT: Source = { code: 'select_invalid', in: 'query', name: 'select' }

@@ -6,8 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { type Filter, pathsOf, pathText, type Test } from '../query/filter.ts'
-import type { Declaration } from '../schemas/declaration-cache.ts'
-import { typed } from '../typed-query.ts'
+import { type FieldTypes, typed } from '../query/typed-filter.ts'
 
 export const Condition = Type.Record(Type.String(), Type.Unknown(), {
   minProperties: 1,
@@ -15,9 +14,6 @@ export const Condition = Type.Record(Type.String(), Type.Unknown(), {
     'Structured filter on declared fields, as in a query. `{"$field": "starts_at"}` in the place of a value is another field of the document.',
 })
 export type Condition = Static<typeof Condition>
-
-/** The declared types of fields. */
-export type FieldTypes = Pick<Declaration, 'scalars' | 'formats'>
 
 /** @throws Problem of the query grammar, or `filter_type_mismatch` */
 export const readCondition = (source: Condition, types: FieldTypes): Filter =>

@@ -7,9 +7,10 @@ import { bodyProblem } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { type Filter, negated } from '../query/filter.ts'
 import { atPointer } from '../query/syntax.ts'
+import type { FieldTypes } from '../query/typed-filter.ts'
 import { formatsOf, scalarsOf, type TableColumn } from '../schemas/columns.ts'
 import type { SchemaObject } from '../schemas/schema-language.ts'
-import { Condition, checkCondition, type FieldTypes, fieldsOf, readCondition } from './condition.ts'
+import { Condition, checkCondition, fieldsOf, readCondition } from './condition.ts'
 
 export const Check = Type.Object(
   {
@@ -146,7 +147,7 @@ function checkNames(checks: readonly Check[]): void {
 }
 
 /** Types of ranges. Each value is a number of PostgreSQL, without loss. */
-export const RANGE_TYPES = ['integer', 'number', 'date-time', 'date', 'decimal', 'int64'] as const
+const RANGE_TYPES = ['integer', 'number', 'date-time', 'date', 'decimal', 'int64'] as const
 export type RangeType = (typeof RANGE_TYPES)[number]
 
 /** The type by which a field is compared as the end of a range; undefined for a field that is none. */

@@ -3,7 +3,7 @@
  * a filter, not operators. To add an operator:
  * 1. here: a row in `OPERATORS`, and its name in `QUANTIFIED` if it takes `(any)`; if it combines existing `Test`s, go to 6;
  * 2. `filter.ts`: a new kind of `Test`, if none expresses it;
- * 3. `../typed-query.ts`: its literals on a declared field, and on a system field;
+ * 3. `typed-filter.ts`: its literals on a declared field, and on a system field;
  * 4. `../postgres/compile.ts` and `../mongo/compile.ts`: `compileTest`, and `testSystemField` of the latter;
  * 5. `operands.ts`, `url.ts` and `body.ts`: a method of `Operand`, if its operand has a new form;
  * 6. `../rules/rule-language.ts` and `../rules/rule-policy.ts`, if rules may compare with it values of a user;

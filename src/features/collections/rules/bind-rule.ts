@@ -5,9 +5,9 @@ import { Problem } from '../../../core/problem.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { ALL, type Filter, NONE, negated } from '../query/filter.ts'
+import { typed } from '../query/typed-filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type Stored, valueAt } from '../store.ts'
-import { typed } from '../typed-query.ts'
 import {
   holdsForPart,
   literalOf,

@@ -7,9 +7,10 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import { type Filter, type Path, pathText } from '../query/filter.ts'
+import { typed } from '../query/typed-filter.ts'
 import { isOfAll } from '../schemas/api-types.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { declaredNames, typed } from '../typed-query.ts'
+import { declaredNames } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
 import {
   fieldsOf,

@@ -8,9 +8,9 @@ import { type Column, compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import type { RowConditions } from '../postgres/table-policies.ts'
 import type { Comparison, Filter } from '../query/filter.ts'
+import { typed } from '../query/typed-filter.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { typed } from '../typed-query.ts'
 import type { RoleName } from './access.ts'
 import {
   literalOf,
