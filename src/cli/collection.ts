@@ -150,19 +150,36 @@ interface ImportOptions extends CsvOptions {
   readonly key?: string
   readonly stop?: boolean
   readonly header?: string
+  readonly mode?: string
+  readonly on?: string
+  readonly dryRun?: boolean
+  readonly quiet?: boolean
+  readonly keepSystem?: boolean
+}
+
+function importQuery(options: ImportOptions): URLSearchParams {
+  const { stop, header, mode, on, dryRun, quiet, keepSystem } = options
+  const given = {
+    ...{ mode, on, 'csv[header]': header },
+    on_error: stop && 'stop',
+    dry_run: dryRun && 'true',
+    quiet: quiet && 'true',
+    keep: keepSystem && 'system',
+  }
+  const query = new URLSearchParams(csvQuery(options))
+  for (const [name, value] of Object.entries(given)) if (value) query.set(name, value)
+  return query
 }
 
 /** Prints the report; exit code 2 if lines failed. The default idempotency key is the digest of the file. */
 async function importFile(name: string, file: string, options: ImportOptions): Promise<number> {
-  const { key, stop, header } = options
+  const { key } = options
   const path = callerPath(file)
   const headers = {
     'content-type': isCsv(options, file) ? 'text/csv' : 'application/x-ndjson',
     'idempotency-key': key ?? (await digestFile(path)),
   }
-  const query = new URLSearchParams(csvQuery(options))
-  if (stop === true) query.set('on_error', 'stop')
-  if (header !== undefined) query.set('csv[header]', header)
+  const query = importQuery(options)
   const client = await serviceClient()
   const body = await openAsBlob(path)
   const response = await client.send('POST', `${collectionPath(name)}/import?${query}`, { body, headers })
@@ -295,6 +312,17 @@ export function collectionVerbs(program: Command): void {
       ['--header <names>', 'Names of the columns of a CSV file that has no header.'],
       ['--key <text>', 'Idempotency key of the import. Default: the digest of the file.'],
       ['--stop', 'Stop at the first line that fails.'],
+      [
+        '--mode <mode>',
+        'Action on documents that exist: create leaves them, upsert sets fields, replace sets all. Default: create.',
+      ],
+      [
+        '--on <fields>',
+        'Fields that are declared unique, by which the mode upsert finds documents. Default: their id.',
+      ],
+      ['--dry-run', 'Say which lines would fail, and store nothing.'],
+      ['--quiet', 'Make no change events, so that no trigger starts.'],
+      ['--keep-system', 'Keep versions, times and owners of the lines, with --quiet.'],
     ],
   )
   addVerb(

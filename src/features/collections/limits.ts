@@ -221,6 +221,14 @@ export const COLLECTION_LIMITS = {
   importChunkBytes: 1_048_576,
   /** Bytes of a line of an import. A line above `bodyBytesMax` fails alone; one above this ends the import. */
   importLineBytesMax: 67_108_864,
+  /** Columns of a CSV file. With more, its import is refused. */
+  csvColumnsMax: 2_000,
+  /** Lines that wait for a later line to which they refer. Further ones fail at once. */
+  importWaitingLines: 10_000,
+  /** Bytes of those lines. Further ones fail at once. */
+  importWaitingBytes: 16_777_216,
+  /** Lines of a dry run. With more, it ends with `body_too_large`. */
+  importDryRunLines: 100_000,
   /** Characters of the message about a line that failed. A longer one is cut. */
   importMessageCharsMax: 500,
   /** Documents of the first page that an export reads. Further pages depend on their size. */

@@ -31,6 +31,8 @@ export interface Collection {
   readonly declared?: Declaration
   readonly permissions: Permissions
   readonly readers: Readers
+  /** True if its changes are told to nobody. */
+  readonly isQuiet?: true
 }
 
 /** Fields that were checked, and their JSON. */
@@ -312,7 +314,7 @@ export interface Store {
     scope: WorkspaceScope,
     collection: Collection,
     documents: readonly Restored[],
-  ): Promise<Conflict | undefined>
+  ): Promise<{ readonly made: number } | Conflict>
   /** Deletes some documents that have expired; `limit` of them if there may be more. */
   removeExpired(scope: WorkspaceScope, collection: Collection, limit: number): Promise<Expired>
   /**

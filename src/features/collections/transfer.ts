@@ -102,8 +102,8 @@ export async function restoreDocuments(
   return withCollection(service, name, ['create'], async (collection, inside) => {
     const checked = await checkLines(inside, collection, lines, ownerOf)
     if ('problem' in checked) return checked
-    const refusal = await collection.store.restore(inside, collection, checked)
-    return refusal && { index: 0, problem: problemOf(refusal) }
+    const restored = await collection.store.restore(inside, collection, checked)
+    return 'made' in restored ? undefined : { index: 0, problem: problemOf(restored) }
   })
 }
 
@@ -127,7 +127,8 @@ async function checkLines(
   return restored
 }
 
-async function checkLine(
+/** Checks a line of an archive, or of an import that keeps what the platform sets. @throws Problem */
+export async function checkLine(
   service: WorkspaceScope,
   collection: Collection,
   line: Fields,

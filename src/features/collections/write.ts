@@ -40,6 +40,21 @@ interface WriteOptions {
   readonly budget?: CpuBudget
   /** Of a request with an idempotency key. */
   readonly once?: Once | undefined
+  /** True if nobody is told of the changes. */
+  readonly quiet?: boolean
+}
+
+/** The collection, whose changes are told to nobody. */
+export const quietly = (collection: Collection): Collection => ({ ...collection, isQuiet: true })
+
+/** One object for each, since changes of the same collection become one statement. */
+function quietlyAt(at: (name: string) => Collection): (name: string) => Collection {
+  const known = new Map<string, Collection>()
+  return (name) => {
+    const collection = known.get(name) ?? quietly(at(name))
+    known.set(name, collection)
+    return collection
+  }
 }
 
 /**
@@ -49,12 +64,13 @@ interface WriteOptions {
 export function writeAll(
   scope: WorkspaceScope,
   wanted: readonly WantedChange[],
-  { budget = wanted.length > 1 ? new CpuBudget() : undefined, once }: WriteOptions = {},
+  { budget = wanted.length > 1 ? new CpuBudget() : undefined, once, quiet = false }: WriteOptions = {},
 ): Promise<readonly Written[]> {
   const collections = new Map<string, readonly Right[]>(wanted.map(({ collection }) => [collection, []]))
   const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
   const attemptsOfBatch = Math.max(2, Math.floor(COLLECTION_LIMITS.batchAttemptsMax / wanted.length))
-  return withCollections(scope, collections, async (at, inside) => {
+  return withCollections(scope, collections, async (found, inside) => {
+    const at = quiet ? quietlyAt(found) : found
     requireRights(inside, wanted, at)
     return retryContended(
       'Too many writers change this document at once.',

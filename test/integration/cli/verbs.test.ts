@@ -99,6 +99,10 @@ test('collection import and export: file: documents stored and exported', async 
       created: 1,
       failed: 0,
     })
+    const dry = ['--dry-run', '--mode', 'upsert']
+    expect(await json('collection', 'import', 'tables', table, ...cells, ...dry)).toMatchObject({
+      updated: 1,
+    })
     await tenon('collection', 'export', 'tables', 'select=title,n', '--out', table, ...cells)
     expect(await readFile(table, 'utf8')).toMatch(/^id;title;n\r\n[0-9a-f-]{36};milk;1\r\n$/)
     await writeFile(from, 'nonsense')

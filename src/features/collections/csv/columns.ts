@@ -108,8 +108,8 @@ function typesAt(path: Path, declared: Declaration | undefined): readonly string
 
 /** The header of an import. @throws Problem `validation_failed` */
 export function readHeader(names: readonly string[]): Path[] {
-  if (names.length > COLLECTION_LIMITS.fieldsSelectedMax) {
-    const detail = `The header has ${names.length} columns; at most ${COLLECTION_LIMITS.fieldsSelectedMax} are read.`
+  if (names.length > COLLECTION_LIMITS.csvColumnsMax) {
+    const detail = `The header has ${names.length} columns; at most ${COLLECTION_LIMITS.csvColumnsMax} are read.`
     throw new Problem('validation_failed', { detail })
   }
   const paths = names.map((name, index) => {

@@ -100,8 +100,7 @@ export function mongoStore(documents: DocumentsHandle): Store {
         ...{ v: version, created_at: new Date(created_at), updated_at: new Date(updated_at) },
         ...(owner !== undefined && { owner }),
       }))
-      await documents.insertMany(name, documentsToInsert)
-      return undefined
+      return { made: await documents.insertMany(name, documentsToInsert) }
     },
 
     removeExpired: async (_scope, { name, declared }, limit) => {

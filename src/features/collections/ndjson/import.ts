@@ -2,24 +2,23 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
-import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
-import { hiddenIn } from '../../../core/text/visible-text.ts'
-import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
-import { retryContended } from '../../../infra/retry.ts'
-import { bodyProblem } from '../../operation-helpers.ts'
-import { checkCreate } from '../check-changes.ts'
-import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
 import { type Column, columnAt } from '../csv/columns.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { findHiddenTarget } from '../references/targets.ts'
-import { withCollection } from '../resolve-store.ts'
-import type { Right } from '../rules/access.ts'
-import { requireAdmitted } from '../rules/permissions.ts'
-import { type Collection, type Create, createdBy, problemOf, unresolved } from '../store.ts'
 import type { Entry, ReadEntries } from './entries.ts'
+import {
+  type Attempt,
+  changeEntries,
+  createEntries,
+  type Failure,
+  idsAmong,
+  type Outcome,
+  openCollection,
+  partsOf,
+  type StoreOptions,
+  unresolvedAmong,
+} from './store-entries.ts'
 
 interface LineError {
   readonly line: number
@@ -37,20 +36,20 @@ interface Report {
   created: number
   /** Documents whose id existed. */
   existing: number
+  /** Documents that the lines have changed, or that had these values; absent if existing ones are left. */
+  updated?: number
   failed: number
   /** The first lines that failed. */
   readonly errors: LineError[]
 }
 
-interface ImportOptions {
-  readonly collection: string
+interface ImportOptions extends StoreOptions {
   readonly read: ReadEntries
-  /** Ends the import at the first line that fails. */
-  readonly stopOnError: boolean
 }
 
-/** The reply reveals which ids exist, so an import needs the right to read. */
-const RIGHTS: readonly Right[] = ['create', 'read']
+type Store = (entries: readonly Entry[]) => Promise<Attempt>
+
+const NOTHING: Outcome = { created: 0, existing: 0, updated: 0, failures: [] }
 
 /**
  * Stores each line as it arrives. Sending the same lines again creates nothing twice if the ids are the same.
@@ -67,179 +66,176 @@ export async function importLines(
     return running.report
   } catch (error) {
     const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
-    throw problem.with({ imported: running.report })
+    throw problem.with({ imported: running.reportSoFar() })
   }
 }
 
-/** The outcome of one attempt to store entries. */
-type Attempt =
-  /** None is stored, because of one of them. */
-  { readonly rejected: Problem } | Stored
-interface Stored {
-  readonly created: number
-  readonly existing: number
-  readonly failures: readonly Failure[]
-}
-interface Failure {
-  readonly line: number
-  readonly problem: Problem
-}
-
 class Import {
-  readonly report: Report = { lines: 0, created: 0, existing: 0, failed: 0, errors: [] }
+  readonly report: Report
   readonly #scope: WorkspaceScope
   readonly #options: ImportOptions
   #columns: readonly Column[] = []
+  /** Lines that refer to documents that are not there yet. */
+  readonly #waiting: { readonly entry: Entry; readonly problem: Problem }[] = []
+  #waitingBytes = 0
+  #isAgain = false
+  /** Of a dry run. */
+  readonly #ids = new Set<string>()
 
   constructor(scope: WorkspaceScope, options: ImportOptions) {
     this.#scope = scope
     this.#options = options
+    const counts = options.mode === 'create' ? {} : { updated: 0 }
+    this.report = { lines: 0, created: 0, existing: 0, ...counts, failed: 0, errors: [] }
+  }
+
+  /** What is certainly done: lines that wait are not. */
+  reportSoFar(): Report {
+    const [waiting] = this.#waiting
+    return waiting === undefined
+      ? this.report
+      : { ...this.report, lines: Math.min(this.report.lines, waiting.entry.line - 1) }
   }
 
   async run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
-    const { collection, read } = this.#options
+    const { read } = this.#options
     // Authorizes the caller before it reads the body.
-    const declared = await withCollection(this.#scope, collection, RIGHTS, async (found) => found.declared)
+    const declared = await openCollection(this.#scope, this.#options)
     let entries: Entry[] = []
     let bytes = 0
     let linesRead = 0
     for await (const arrived of read(chunks, declared)) {
       linesRead = arrived.line
       this.#columns = arrived.columns ?? []
+      if (this.#options.dryRun) this.#noteDryRun(arrived.entries)
       for (const entry of arrived.entries) {
         entries.push(entry)
         bytes += entry.bytes
         if (entries.length < COLLECTION_LIMITS.importChunkLines && bytes < COLLECTION_LIMITS.importChunkBytes)
           continue
-        await this.#store(entries)
+        await this.#storeChunk(entries)
         entries = []
         bytes = 0
       }
     }
-    if (entries.length > 0) await this.#store(entries)
+    if (entries.length > 0) await this.#storeChunk(entries)
+    await this.#storeWaiting()
     this.report.lines = linesRead
   }
 
+  /** Stores a chunk, and lets lines wait that refer to later ones. */
+  async #storeChunk(arrived: readonly Entry[]): Promise<void> {
+    const { mode, on, stopOnError } = this.#options
+    const last = arrived.at(-1)?.line ?? 0
+    const open = await unresolvedAmong(this.#scope, this.#options, arrived)
+    for (const [entry, problem] of open) this.#wait(entry, problem)
+    const entries = arrived.filter((entry) => !open.has(entry))
+    if (entries.length === 0) return
+    if (mode === 'create') await this.#store(entries, this.#create)
+    else if (on.length > 0) await this.#store(entries, this.#change)
+    else {
+      const existing = await idsAmong(this.#scope, this.#options, entries)
+      for (const { isNew, part } of partsOf(entries, existing, stopOnError))
+        await this.#store(part, isNew ? this.#create : this.#change)
+    }
+    if (!this.#isAgain) this.report.lines = last
+  }
+
+  readonly #create: Store = (entries) => createEntries(this.#scope, this.#options, entries)
+  readonly #change: Store = (entries) => changeEntries(this.#scope, this.#options, entries)
+
   /** Stores entries; if they are rejected, stores each half by itself, down to the line that fails. */
-  async #store(entries: readonly Entry[]): Promise<void> {
-    const attempt = await withCollection(
-      this.#scope,
-      this.#options.collection,
-      RIGHTS,
-      (collection, inside) => this.#attempt(inside, collection, entries),
-    )
-    const line = entries.at(-1)?.line ?? 0
-    if (!('rejected' in attempt)) return this.#record(line, attempt)
-    const problem = attempt.rejected
-    if (entries.length === 1) {
-      if (problem.code === 'quota_exceeded') throw problem
-      return this.#record(line, { created: 0, existing: 0, failures: [{ line, problem }] })
+  async #store(entries: readonly Entry[], store: Store): Promise<void> {
+    const attempt = await store(entries)
+    if (!('rejected' in attempt)) {
+      this.#record(attempt)
+      return
+    }
+    const [only] = entries
+    if (entries.length === 1 && only !== undefined) {
+      this.#reject(only, attempt.rejected)
+      return
     }
     const half = Math.ceil(entries.length / 2)
-    await this.#store(entries.slice(0, half))
-    await this.#store(entries.slice(half))
+    await this.#store(entries.slice(0, half), store)
+    // The lines before a part that fails are done only if the parts of a chunk are stored in their order.
+    if (this.#isInOrder) this.report.lines = entries[half - 1]?.line ?? 0
+    await this.#store(entries.slice(half), store)
   }
 
-  /** Checks anew each time, since the declaration may have changed. */
-  async #attempt(
-    inside: WorkspaceScope,
-    collection: Collection,
-    entries: readonly Entry[],
-  ): Promise<Attempt> {
-    const { creates, failures } = await this.#check(collection, entries)
-    if (creates.length === 0) return { created: 0, existing: 0, failures }
-    const hidden = await findHiddenTarget(inside, creates)
-    if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
-    try {
-      // Another import may store the same values in another order.
-      const added = await retryContended('Others store the same values at once.', () =>
-        collection.store.add(inside, collection, creates).catch(undefinedOnDeadlock),
-      )
-      if (!('made' in added)) {
-        const [only, ...others] = creates
-        const isNamed = only !== undefined && others.length === 0 && isWithOther(added)
-        return { rejected: isNamed ? await conflictProblem(inside, only, added) : problemOf(added) }
-      }
-      return { created: added.made, existing: creates.length - added.made, failures }
-    } catch (error) {
-      if (error instanceof Problem && CAUSED_BY_ONE_LINE.has(error.code)) return { rejected: error }
-      throw error
+  get #isInOrder(): boolean {
+    const { mode, on, stopOnError } = this.#options
+    return !this.#isAgain && (mode === 'create' || on.length > 0 || stopOnError)
+  }
+
+  /** A line may refer to one of the other half. */
+  #reject(entry: Entry, problem: Problem): void {
+    if (problem.code === 'quota_exceeded') throw problem
+    if (problem.code === 'reference_not_found' && !this.#options.stopOnError) this.#wait(entry, problem)
+    else this.#fail(entry, problem)
+  }
+
+  #fail({ line }: Entry, problem: Problem): void {
+    this.#record({ ...NOTHING, failures: [{ line, problem }] })
+  }
+
+  #wait(entry: Entry, problem: Problem): void {
+    const isFull =
+      this.#waiting.length >= COLLECTION_LIMITS.importWaitingLines ||
+      this.#waitingBytes + entry.bytes > COLLECTION_LIMITS.importWaitingBytes
+    if (isFull) {
+      this.#fail(entry, problem)
+      return
+    }
+    this.#waiting.push({ entry, problem })
+    this.#waitingBytes += entry.bytes
+  }
+
+  /** Stores the lines that wait, from the last to the first, since each refers to a later one; again as long as that helps. */
+  async #storeWaiting(): Promise<void> {
+    this.#isAgain = true
+    const size = COLLECTION_LIMITS.importChunkLines
+    for (let before = Number.POSITIVE_INFINITY; this.#waiting.length < before && !this.#options.dryRun; ) {
+      const again = this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)
+      ;[before, this.#waitingBytes] = [again.length, 0]
+      for (let end = again.length; end > 0; end -= size)
+        await this.#storeChunk(again.slice(Math.max(0, end - size), end).map(({ entry }) => entry))
+    }
+    for (const { entry, problem } of this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)) {
+      const isMet = this.#options.dryRun && this.#namesTarget(entry, problem)
+      if (isMet) this.#record({ ...NOTHING, created: 1 })
+      else this.#fail(entry, problem)
     }
   }
 
-  /** Checks the entries, up to the first failure if that ends the import. */
-  async #check(
-    collection: Collection,
-    entries: readonly Entry[],
-  ): Promise<{ creates: Create[]; failures: Failure[] }> {
-    const budget = new CpuBudget(Number.POSITIVE_INFINITY)
-    const creates: Create[] = []
-    const failures: Failure[] = []
-    for (const { line, request } of entries) {
-      if (this.#options.stopOnError && failures.length > 0) break
-      try {
-        if (request instanceof Problem) throw request
-        const { id, data, isNamed, system } = request
-        // Which ids exist is not for callers who may not read every document.
-        if (isNamed && collection.permissions.read !== true) throw idRefused()
-        const kept = keptOwner(this.#scope.actor, collection, system._owner)
-        const create = await checkCreate(this.#scope, collection, { id, data, budget })
-        requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, create))
-        creates.push(kept === undefined ? create : { ...create, owner: kept })
-      } catch (error) {
-        if (!(error instanceof Problem)) throw error
-        failures.push({ line, problem: error })
-      }
-      await budget.yield()
-    }
-    return { creates, failures }
+  /** True if the file has the document that a line of a dry run refers to. */
+  #namesTarget({ request }: Entry, { errors: [error] }: Problem): boolean {
+    if (request instanceof Problem || error === undefined) return false
+    const id = Object.hasOwn(request.data, error.name) ? request.data[error.name] : undefined
+    return typeof id === 'string' && this.#ids.has(id.toLowerCase())
   }
 
-  #record(line: number, { created, existing, failures }: Stored): void {
+  #noteDryRun(entries: readonly Entry[]): void {
+    for (const { request } of entries) if (!(request instanceof Problem)) this.#ids.add(request.id)
+    if (this.#ids.size <= COLLECTION_LIMITS.importDryRunLines) return
+    const detail = `A dry run takes at most ${COLLECTION_LIMITS.importDryRunLines} lines. Try the first ones.`
+    throw new Problem('body_too_large', { detail })
+  }
+
+  #record({ created, existing, updated, failures }: Outcome): void {
     const { report } = this
     report.created += created
     report.existing += existing
+    if (report.updated !== undefined) report.updated += updated
     report.failed += failures.length
     const remaining = CORE_LIMITS.diagnosticsReturnedMax - report.errors.length
     report.errors.push(...failures.slice(0, remaining).map((failure) => lineError(failure, this.#columns)))
     const fatal = this.#options.stopOnError ? failures[0] : undefined
-    report.lines = fatal?.line ?? line
-    if (fatal !== undefined) throw withLine(fatal)
+    if (fatal === undefined) return
+    report.lines = fatal.line
+    throw withLine(fatal)
   }
 }
-
-const idRefused = () =>
-  new Problem('validation_failed', {
-    detail: 'An id is assigned by the server, unless you may read the whole collection.',
-    errors: [{ in: 'body', name: 'id', pointer: '/id', detail: 'is assigned by the server' }],
-  })
-
-/**
- * The owner that a line names, which a service key keeps: an export that it imports is a backup. All others own what they
- * import, so a line may name no other owner.
- * @returns undefined if the server sets the owner, as it does for a document that is created alone
- */
-function keptOwner(
-  { role, user }: Pick<Actor, 'role' | 'user'>,
-  { declared }: Collection,
-  named: unknown,
-): string | undefined {
-  if (named === undefined) return undefined
-  if (user !== undefined || role !== 'service') {
-    if (named === user?.id) return undefined
-    throw ownerRefused('is set by the server')
-  }
-  if (named === null) return undefined
-  if (declared === undefined) throw ownerRefused('needs a declared collection')
-  const isId = typeof named === 'string' && named !== '' && named.length <= CORE_LIMITS.subjectCharsMax
-  if (!isId || hiddenIn(named) !== undefined) throw ownerRefused('is not the id of a user')
-  return named
-}
-
-const ownerRefused = (fault: string) => bodyProblem('/_owner', fault, `/_owner ${fault}`)
-
-/** Problems that the database raises for a whole statement although one line causes them. */
-const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
 function lineError({ line, problem }: Failure, columns: readonly Column[]): LineError {
   const { code, message, errors } = problem

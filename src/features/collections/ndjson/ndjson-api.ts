@@ -17,11 +17,12 @@ import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { type PageQuery, readDocumentPage } from '../page.ts'
-import { readOrder, readSelection } from '../query/order-and-selection.ts'
+import { readFieldNames, readOrder, readSelection } from '../query/order-and-selection.ts'
 import { readFilters } from '../query/url.ts'
 import { withCollection } from '../resolve-store.ts'
 import { csvEntries, ndjsonEntries, seeded } from './entries.ts'
 import { importLines } from './import.ts'
+import type { StoreOptions } from './store-entries.ts'
 
 /** Media types in use for NDJSON; a JSON document is one line, and a text may be several. */
 const MEDIA_TYPES: readonly string[] = [
@@ -36,7 +37,7 @@ const Header = (description: string) =>
 
 export const importDocuments = workspaceOperation({
   name: 'collection.import',
-  summary: 'Import documents from NDJSON or CSV; documents whose id exists are left unchanged',
+  summary: 'Import documents from NDJSON or CSV; by default, documents whose id exists are left unchanged',
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
@@ -51,6 +52,36 @@ export const importDocuments = workspaceOperation({
             'Action if a line fails. `continue`: import the other lines; `stop`: end the import and return the error. Default: `continue`.',
         }),
       ),
+    ),
+    mode: Type.Optional(
+      Type.Enum(['create', 'upsert', 'replace'], {
+        description:
+          'Action on a document that exists. `create`: leave it; `upsert`: set the fields of the line; `replace`: set them and remove all others. Default: `create`.',
+      }),
+    ),
+    on: Type.Optional(
+      Type.String({
+        description:
+          'Fields that are declared unique, such as `email`, by which `upsert` finds the document. Default: its id.',
+      }),
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({
+        description:
+          'True if each chunk is stored and taken back, to see which lines would fail. Default: `false`.',
+      }),
+    ),
+    quiet: Type.Optional(
+      Type.Boolean({
+        description:
+          'True if there are no change events, so that no trigger starts; only for service keys. Default: `false`.',
+      }),
+    ),
+    keep: Type.Optional(
+      Type.Literal('system', {
+        description:
+          'Keeping of `_version`, `_created_at`, `_updated_at` and `_owner` of each line; only for service keys, in mode `create` with `quiet`.',
+      }),
     ),
     idempotency_key: Type.Optional(
       Type.String({
@@ -72,7 +103,15 @@ export const importDocuments = workspaceOperation({
   output: Type.Object({
     lines: Type.Integer({ description: 'Number of lines processed, including blank lines.' }),
     created: Type.Integer(),
-    existing: Type.Integer({ description: 'Number of documents whose id existed already.' }),
+    existing: Type.Integer({
+      description: 'Number of documents whose id existed already, and which were left.',
+    }),
+    updated: Type.Optional(
+      Type.Integer({
+        description:
+          'Number of documents that existed and have the values of their lines now; absent in mode `create`.',
+      }),
+    ),
     failed: Type.Integer(),
     errors: Type.Array(
       Type.Object({
@@ -97,16 +136,44 @@ export const importDocuments = workspaceOperation({
       content_encoding: 'content-encoding',
     },
   },
-  run: async (scope, { name, content, on_error, idempotency_key: key, ...options }) => {
+  run: async (scope, { name, content, idempotency_key: key, ...options }) => {
+    const storing = storeOptionsOf(name, options)
     const isCsv = checkMediaType(options) === CSV
     const idOf =
       key === undefined
         ? () => scope.uuid()
         : seeded(await firstUse(scope, digestOf('import', scope.actor.subject, name, key)))
     const read = isCsv ? csvEntries(idOf, options) : ndjsonEntries(idOf)
-    return importLines(scope, { collection: name, read, stopOnError: on_error === 'stop' }, content.chunks)
+    return importLines(scope, { ...storing, read }, content.chunks)
   },
 })
+
+interface StoreParameters {
+  readonly on_error?: 'continue' | 'stop'
+  readonly mode?: 'create' | 'upsert' | 'replace'
+  readonly on?: string
+  readonly dry_run?: boolean
+  readonly quiet?: boolean
+  readonly keep?: 'system'
+}
+
+/** @throws Problem `validation_failed` for parameters that do not go together */
+function storeOptionsOf(collection: string, parameters: StoreParameters): StoreOptions {
+  const { on_error, mode = 'create', on, dry_run = false, quiet = false, keep } = parameters
+  if (on !== undefined && mode !== 'upsert') throw unfit('on', '`on` is for mode=upsert.')
+  if (keep !== undefined && (mode !== 'create' || !quiet))
+    throw unfit(
+      'keep',
+      '`keep=system` is for mode=create with quiet=true: versions of before are no changes.',
+    )
+  return {
+    ...{ collection, mode, quiet, dryRun: dry_run, keepsSystem: keep === 'system' },
+    ...{ on: on === undefined ? [] : readFieldNames(on, 'on'), stopOnError: on_error === 'stop' },
+  }
+}
+
+const unfit = (name: string, detail: string) =>
+  new Problem('validation_failed', { detail, errors: [{ in: 'query', name, pointer: '', detail }] })
 
 const digestOf = (...of: readonly string[]) => createHash('sha256').update(JSON.stringify(of)).digest()
 

@@ -126,8 +126,8 @@ export const postgresStore: Store = {
 
   restore: async (scope, collection, documents) => {
     try {
-      await scope.batch(restoreStatement(collection, documents))
-      return undefined
+      const made = await scope.rows(restoreStatement(collection, documents))
+      return { made: made.length }
     } catch (error) {
       const conflict = conflictOf(error, collection)
       if (conflict === undefined) throw error

@@ -69,7 +69,7 @@ function insertOne(target: Target, values: Values, mustBeNew = false): Sql {
   const end = mustBeNew ? sql`returning ${table.row}` : skipExisting(table)
   const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${end}`
   const event = sql`select id, version, owner, ${source.text} as document, null::json as deleted from written`
-  return sql`with written as (${written}), event as (${outboxRow(target, 'created', event)})
+  return sql`with written as (${written})${told(target, outboxRow(target, 'created', event))}
     select ${returned(target)} from written`
 }
 
@@ -97,11 +97,11 @@ function insertItems(
     ? insertOwned(table, sql`select ${values}, item_owner from items`)
     : insertInto(table, sql`select ${values} from items`)
   const written = sql`${insert} ${skipExisting(table)}`
-  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${outboxRow(target, 'created', events, trace)})
+  return sql`with ${itemsOf(rows)}, written as (${written})${told(target, outboxRow(target, 'created', events, trace))}
     select ${returned(target)}, id as item_id from written`
 }
 
-/** Inserts documents of an archive with their versions and times. It is the one write without rows of the outbox. */
+/** Inserts documents of an archive with their versions and times, without rows of the outbox. */
 export function restoreStatement(collection: Collection, documents: readonly Restored[]): Sql {
   const table = tableOf(collection)
   const rows = documents.map(({ id, content, owner, version, created_at, updated_at }) => {
@@ -115,7 +115,7 @@ export function restoreStatement(collection: Collection, documents: readonly Res
     insert into ${table.name} (${namesOf(table)}, owner, version, created_at, updated_at)
     select ${rowOf(table, BATCH_VALUES)}, item_owner, (item_system ->> 'version')::bigint,
       (item_system ->> 'created_at')::timestamptz, (item_system ->> 'updated_at')::timestamptz from items
-    on conflict (${table.key}) do nothing`
+    on conflict (${table.key}) do nothing returning id`
 }
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
@@ -225,7 +225,7 @@ const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
   const changes = sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before, item_trace
     from written join items on item_id = id where changed`
   const event = outboxRow(target, 'updated', changes, ITEM_TRACE)
-  return sql`with ${itemsOf(rows)}, written as (${written}), event as (${event})
+  return sql`with ${itemsOf(rows)}, written as (${written})${told(target, event)}
     select item_id, ${returned(target)}, case when written.id is null then ${current} end as current
     from items left join written on written.id = item_id`
 }
@@ -261,7 +261,7 @@ interface Reported {
 }
 
 function reported(target: Target, current: Sql, { written, event, row = returned(target) }: Reported): Sql {
-  const outbox = event === undefined ? sql`` : sql`, event as (${event})`
+  const outbox = event === undefined ? sql`` : told(target, event)
   const result = target.oneOfMany ? sql`tenon.refuse_change(${current})` : current
   return sql`with written as (${written})${outbox}
     select ${row}, case when written.id is null then ${result} end as current
@@ -288,6 +288,10 @@ const eventsOf = (document: Sql): Sql =>
 /** The updated rows that have a new version. */
 const changesOf = (table: Table): Sql =>
   sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before from written where changed`
+
+/** The part of a statement that tells of its changes; empty if nobody is told. */
+const told = ({ collection: { isQuiet } }: Target, event: Sql): Sql =>
+  isQuiet === true ? sql`` : sql`, event as (${event})`
 
 /** Inserts a row of the outbox for each row that was written. @param trace of the events; by default that of the transaction */
 export const outboxRow = (
@@ -370,7 +374,8 @@ const withKind = (single: Sql, item: Mergeable): Sql =>
 /** Kinds by table, then by shape: statements are merged if their kind is the same value. */
 const KINDS = new WeakMap<Table, LRUCache<string, StatementKind<Mergeable>>>()
 
-function kindOf({ target, shape, merge }: Mergeable): StatementKind<Mergeable> {
+function kindOf({ target, shape: of, merge }: Mergeable): StatementKind<Mergeable> {
+  const shape = target.collection.isQuiet === true ? `quiet ${of}` : of
   const table = tableOf(target.collection)
   const kinds =
     KINDS.get(table) ??

@@ -154,7 +154,7 @@ function refuseEmbedding(part: string, source: Source): void {
 }
 
 /** `a,b`: names of fields of the document itself. */
-export function readFieldNames(text: string | undefined, parameter: 'unset' | 'upsert'): string[] {
+export function readFieldNames(text: string | undefined, parameter: 'unset' | 'upsert' | 'on'): string[] {
   if (text === undefined) return []
   const source: Source = { code: 'validation_failed', in: 'query', name: parameter }
   const parts = commaParts(text)

@@ -1,0 +1,409 @@
+/** Stores lines of an import together: as new documents, or as changes of those that exist. None is stored if one is rejected. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { CORE_LIMITS } from '../../../core/limits.ts'
+import { type Actor, callersOf } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { ProblemCode } from '../../../core/problem-catalogue.ts'
+import { hiddenIn } from '../../../core/text/visible-text.ts'
+import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
+import { retryContended } from '../../../infra/retry.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
+import { checkCreate, type WantedChange } from '../check-changes.ts'
+import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
+import { BY_ID } from '../query/filter.ts'
+import type { Reference } from '../references/reference.ts'
+import { findHiddenTarget, idAt, oneOf } from '../references/targets.ts'
+import { withCollection } from '../resolve-store.ts'
+import type { Right } from '../rules/access.ts'
+import { requireAdmitted } from '../rules/permissions.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import {
+  type Collection,
+  type Conflict,
+  type Create,
+  createdBy,
+  problemOf,
+  type Restored,
+  unresolved,
+  type Written,
+} from '../store.ts'
+import { checkLine } from '../transfer.ts'
+import { quietly, write, writeAll } from '../write.ts'
+import type { Entry, LineRequest } from './entries.ts'
+
+export interface StoreOptions {
+  readonly collection: string
+  /** Of documents that exist: they are left, get the fields of the line, or all of its fields and no others. */
+  readonly mode: 'create' | 'upsert' | 'replace'
+  /** The unique fields by which an upsert finds the document; none: its id. */
+  readonly on: readonly string[]
+  /** True if nobody is told. */
+  readonly quiet: boolean
+  /** True if versions, times and owners are those of the line. */
+  readonly keepsSystem: boolean
+  /** True if all is taken back. */
+  readonly dryRun: boolean
+  /** Ends the import at the first line that fails. */
+  readonly stopOnError: boolean
+}
+
+/** The outcome of one attempt to store entries. */
+export type Attempt =
+  /** None is stored, because of one of them. */
+  { readonly rejected: Problem } | Outcome
+
+export interface Outcome {
+  readonly created: number
+  /** Documents that exist, and were left. */
+  readonly existing: number
+  readonly updated: number
+  readonly failures: readonly Failure[]
+}
+
+export interface Failure {
+  readonly line: number
+  readonly problem: Problem
+}
+
+/** The reply reveals which ids exist, so an import needs the right to read. */
+const RIGHTS: readonly Right[] = ['create', 'read']
+const rightsFor = ({ mode }: StoreOptions): readonly Right[] =>
+  mode === 'create' ? RIGHTS : [...RIGHTS, 'update']
+
+/** Authorizes the caller. @throws Problem `forbidden`, `not_supported` */
+export async function openCollection(
+  scope: WorkspaceScope,
+  options: StoreOptions,
+): Promise<Declaration | undefined> {
+  const { quiet, keepsSystem, dryRun } = options
+  if ((quiet || keepsSystem) && scope.actor.role !== 'service') {
+    const detail = `${callersOf(scope.actor)} may not import with quiet or keep: others hear of each change, and the platform sets versions, times and owners.`
+    throw new Problem('forbidden', { detail })
+  }
+  const collection = await withCollection(
+    scope,
+    options.collection,
+    rightsFor(options),
+    async (found) => found,
+  )
+  if (dryRun && collection.store.kind !== 'postgresql')
+    throw new Problem('not_supported', {
+      detail: 'Documents in MongoDB have no dry run, because no transaction takes them back.',
+    })
+  return collection.declared
+}
+
+/** Which of the ids of entries exist. None for a caller who may not read every document: such a line may name no id. */
+export async function idsAmong(
+  scope: WorkspaceScope,
+  options: StoreOptions,
+  entries: readonly Entry[],
+): Promise<ReadonlySet<string>> {
+  const { permissions } = await withCollection(
+    scope,
+    options.collection,
+    rightsFor(options),
+    async (found) => found,
+  )
+  if (permissions.read !== true) return new Set()
+  const ids = entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
+  return readableIds(scope, options.collection, ids)
+}
+
+/**
+ * The entries that refer to a document of the same collection that is not there yet, nor stored with them: a later line may have it.
+ * In MongoDB references have no integrity.
+ * @returns each with the problem that it has if it never comes; none if the first fault ends the import
+ */
+export async function unresolvedAmong(
+  scope: WorkspaceScope,
+  options: StoreOptions,
+  entries: readonly Entry[],
+): Promise<ReadonlyMap<Entry, Problem>> {
+  const { collection: name, stopOnError } = options
+  if (stopOnError) return new Map()
+  const { declared, store } = await withCollection(scope, name, [], async (found) => found)
+  const own = declared?.references.filter((reference) => reference.collection === name) ?? []
+  if (own.length === 0 || store.kind !== 'postgresql') return new Map()
+  const wanted = entries.map((entry) => ({ entry, targets: targetsIn(entry, own) }))
+  const made = new Set(entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id])))
+  const others = wanted.flatMap(({ targets }) => targets.map(({ id }) => id)).filter((id) => !made.has(id))
+  const there = await readableIds(scope, name, [...new Set(others)])
+  const open = new Map<Entry, Problem>()
+  // What refers to a line that waits has to wait, too.
+  for (let before = -1; before < open.size; ) {
+    before = open.size
+    for (const { entry, targets } of wanted) {
+      const missing = open.has(entry) ? undefined : targets.find(({ id }) => !made.has(id) && !there.has(id))
+      if (missing === undefined) continue
+      open.set(entry, unresolved(missing.reference))
+      if (!(entry.request instanceof Problem)) made.delete(entry.request.id)
+    }
+  }
+  return open
+}
+
+function targetsIn({ request }: Entry, references: readonly Reference[]) {
+  if (request instanceof Problem) return []
+  return references.flatMap((reference) => {
+    const id = idAt(request.data, reference)
+    return id === undefined ? [] : [{ reference, id }]
+  })
+}
+
+async function readableIds(
+  scope: WorkspaceScope,
+  name: string,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set()
+  return withCollection(scope, name, [], async (collection, inside) => {
+    const query = { filter: oneOf('id', ids), order: BY_ID, limit: ids.length, selected: ['id'] }
+    const { rows } = await collection.store.list(inside, collection, query)
+    return new Set(rows.map(({ id }) => id))
+  })
+}
+
+/** New documents, and changes of those that exist, or that an earlier line of the chunk creates. */
+export function partsOf(
+  entries: readonly Entry[],
+  existing: ReadonlySet<string>,
+  inOrder: boolean,
+): readonly { readonly isNew: boolean; readonly part: readonly Entry[] }[] {
+  const known = new Set(existing)
+  const marked = entries.map((entry) => {
+    const { request } = entry
+    if (request instanceof Problem) return { isNew: true, entry }
+    const isNew = !known.has(request.id)
+    known.add(request.id)
+    return { isNew, entry }
+  })
+  const partOf = (isNew: boolean) => ({
+    isNew,
+    part: marked.filter((one) => one.isNew === isNew).map(({ entry }) => entry),
+  })
+  if (!inOrder) return [partOf(true), partOf(false)].filter(({ part }) => part.length > 0)
+  const runs: { isNew: boolean; part: Entry[] }[] = []
+  for (const { isNew, entry } of marked) {
+    const run = runs.at(-1)
+    if (run?.isNew === isNew) run.part.push(entry)
+    else runs.push({ isNew, part: [entry] })
+  }
+  return runs
+}
+
+/** Stores entries as new documents. Those whose id exists are left, or changed if the mode says so. */
+export async function createEntries(
+  scope: WorkspaceScope,
+  options: StoreOptions,
+  entries: readonly Entry[],
+): Promise<Attempt> {
+  const attempt = await withCollection(scope, options.collection, rightsFor(options), (collection, inside) =>
+    createAll(inside, collection, options, entries),
+  )
+  if ('rejected' in attempt || attempt.existing === 0 || options.mode === 'create') return attempt
+  // Another writer has made some of them meanwhile. The same values again change nothing of the others.
+  const failed = new Set(attempt.failures.map(({ line }) => line))
+  const changed = await changeEntries(
+    scope,
+    options,
+    entries.filter(({ line }) => !failed.has(line)),
+  )
+  if ('rejected' in changed) return changed
+  return { ...attempt, existing: 0, updated: attempt.existing }
+}
+
+/** Checks anew each time, since the declaration may have changed. */
+async function createAll(
+  inside: WorkspaceScope,
+  collection: Collection,
+  options: StoreOptions,
+  entries: readonly Entry[],
+): Promise<Attempt> {
+  const check = options.keepsSystem ? checkKept : checkNew
+  const { creates, failures } = await checkEach<Create | Restored>(entries, options, (request, budget) =>
+    check(inside, collection, request, budget),
+  )
+  const none = { created: 0, existing: 0, updated: 0, failures }
+  if (creates.length === 0) return none
+  const added = await store(inside, options.quiet ? quietly(collection) : collection, { options, creates })
+  if ('rejected' in added) return added
+  return { ...none, created: added.made, existing: creates.length - added.made }
+}
+
+type Added = { readonly made: number } | { readonly rejected: Problem }
+
+async function store(
+  inside: WorkspaceScope,
+  collection: Collection,
+  { options, creates }: { readonly options: StoreOptions; readonly creates: readonly (Create | Restored)[] },
+): Promise<Added> {
+  if (!options.keepsSystem) {
+    const hidden = await findHiddenTarget(inside, creates as readonly Create[])
+    if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
+  }
+  const add = (at: WorkspaceScope): Promise<{ readonly made: number } | Conflict> =>
+    options.keepsSystem
+      ? collection.store.restore(at, collection, creates as readonly Restored[])
+      : collection.store.add(at, collection, creates as readonly Create[])
+  try {
+    // Another import may store the same values in another order.
+    const added = await retryContended('Others store the same values at once.', () =>
+      maybeTakenBack(inside, options, (at) => add(at).catch(undefinedOnDeadlock)),
+    )
+    if ('made' in added) return added
+    const [only, ...others] = creates
+    const isNamed = only !== undefined && others.length === 0 && 'verb' in only && isWithOther(added)
+    return { rejected: isNamed ? await conflictProblem(inside, only, added) : problemOf(added) }
+  } catch (error) {
+    if (error instanceof Problem && CAUSED_BY_ONE_LINE.has(error.code)) return { rejected: error }
+    throw error
+  }
+}
+
+/** Thrown to take back what a dry run has made. */
+class TakenBack extends Error {}
+
+/** Runs work in a transaction that is rolled back, if it is a dry run. */
+async function maybeTakenBack<T>(
+  scope: WorkspaceScope,
+  { dryRun }: StoreOptions,
+  work: (inside: WorkspaceScope) => Promise<T>,
+): Promise<T> {
+  if (!dryRun) return work(scope)
+  const done: T[] = []
+  try {
+    await scope.transaction(async (inside) => {
+      done.push(await work(inside))
+      throw new TakenBack()
+    })
+  } catch (error) {
+    if (!(error instanceof TakenBack)) throw error
+  }
+  return done[0] as T
+}
+
+/** Checks entries, up to the first failure if that ends the import. */
+async function checkEach<T>(
+  entries: readonly Entry[],
+  { stopOnError }: StoreOptions,
+  check: (request: LineRequest, budget: CpuBudget) => Promise<T>,
+): Promise<{ creates: T[]; failures: Failure[] }> {
+  const budget = new CpuBudget(Number.POSITIVE_INFINITY)
+  const creates: T[] = []
+  const failures: Failure[] = []
+  for (const { line, request } of entries) {
+    if (stopOnError && failures.length > 0) break
+    try {
+      if (request instanceof Problem) throw request
+      creates.push(await check(request, budget))
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      failures.push({ line, problem: error })
+    }
+    await budget.yield()
+  }
+  return { creates, failures }
+}
+
+async function checkNew(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { id, data, isNamed, system }: LineRequest,
+  budget: CpuBudget,
+): Promise<Create> {
+  // Which ids exist is not for callers who may not read every document.
+  if (isNamed && collection.permissions.read !== true) throw idRefused()
+  const kept = keptOwner(scope.actor, collection, system._owner)
+  const create = await checkCreate(scope, collection, { id, data, budget })
+  requireAdmitted(scope, collection, 'read', createdBy(scope.actor, create))
+  return kept === undefined ? create : { ...create, owner: kept }
+}
+
+function checkKept(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { id, data, system }: LineRequest,
+  budget: CpuBudget,
+): Promise<Restored> {
+  const kept = Object.entries(system).filter(([, value]) => value !== undefined && value !== null)
+  const line = { ...data, id, ...Object.fromEntries(kept) }
+  return checkLine(scope, collection, line, { budget, ownerOf: (named) => named })
+}
+
+/** Changes the documents of entries, which exist; by unique fields, also those that do not. */
+export async function changeEntries(
+  scope: WorkspaceScope,
+  options: StoreOptions,
+  entries: readonly Entry[],
+): Promise<Attempt> {
+  const { creates: wanted, failures } = await checkEach(entries, options, async (request) =>
+    wantedOf(options, request),
+  )
+  if (wanted.length === 0) return { created: 0, existing: 0, updated: 0, failures }
+  try {
+    const written = await maybeTakenBack(scope, options, (inside) => writeTogether(inside, options, wanted))
+    const created = written.filter((one) => one.created).length
+    return { created, existing: 0, updated: written.length - created, failures }
+  } catch (error) {
+    // A server error would hit the other lines, too.
+    if (error instanceof Problem && error.status < 500) return { rejected: error }
+    throw error
+  }
+}
+
+/** In one transaction, or in MongoDB one after the other. */
+async function writeTogether(
+  scope: WorkspaceScope,
+  { collection, quiet }: StoreOptions,
+  wanted: readonly WantedChange[],
+): Promise<readonly Written[]> {
+  const budget = new CpuBudget(Number.POSITIVE_INFINITY)
+  const { store } = await withCollection(scope, collection, [], async (found) => found)
+  if (store.kind === 'postgresql') return writeAll(scope, wanted, { budget, quiet })
+  const written: Written[] = []
+  for (const change of wanted) written.push(await write(scope, change, { budget, quiet }))
+  return written
+}
+
+function wantedOf({ collection, mode, on }: StoreOptions, { id, data }: LineRequest): WantedChange {
+  if (on.length > 0) return { op: 'upsert', collection, id, on, data }
+  return mode === 'replace'
+    ? { op: 'replace', collection, id, data }
+    : { op: 'update', collection, id, data, unset: [] }
+}
+
+const idRefused = () =>
+  new Problem('validation_failed', {
+    detail: 'An id is assigned by the server, unless you may read the whole collection.',
+    errors: [{ in: 'body', name: 'id', pointer: '/id', detail: 'is assigned by the server' }],
+  })
+
+/**
+ * The owner that a line names, which a service key keeps: an export that it imports is a backup. All others own what they
+ * import, so a line may name no other owner.
+ * @returns undefined if the server sets the owner, as it does for a document that is created alone
+ */
+function keptOwner(
+  { role, user }: Pick<Actor, 'role' | 'user'>,
+  { declared }: Collection,
+  named: unknown,
+): string | undefined {
+  if (named === undefined) return undefined
+  if (user !== undefined || role !== 'service') {
+    if (named === user?.id) return undefined
+    throw ownerRefused('is set by the server')
+  }
+  if (named === null) return undefined
+  if (declared === undefined) throw ownerRefused('needs a declared collection')
+  const isId = typeof named === 'string' && named !== '' && named.length <= CORE_LIMITS.subjectCharsMax
+  if (!isId || hiddenIn(named) !== undefined) throw ownerRefused('is not the id of a user')
+  return named
+}
+
+const ownerRefused = (fault: string) => bodyProblem('/_owner', fault, `/_owner ${fault}`)
+
+/** Problems that the database raises for a whole statement although one line causes them. */
+const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
