@@ -14,6 +14,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { type Random, randomOf } from '../../support/random.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { documentsOf, queries as formatQueries } from './formats.ts'
 import { type Filter, filters } from './model.ts'
 import { DOCUMENTS, type Doc } from './odd-documents.ts'
 
@@ -71,6 +72,40 @@ async function expectResult({ of, live, mayRead }: Subscriber, model: Model): Pr
 const everything = () => true
 /** The documents that users may read. */
 const isReadable = (doc: Doc) => Number(doc['n']) < 60
+
+test('timestamps, ids and exact numbers in any spelling: a live query reads them as the list does', async () => {
+  const name = unique('live')
+  const path = `/v1/collections/${name}`
+  const text = { type: 'string' }
+  const properties = {
+    ...{ n: { type: 'integer' }, at: { ...text, format: 'date-time' }, ref: { ...text, format: 'uuid' } },
+    ...{ price: { ...text, format: 'decimal' }, seq: { ...text, format: 'int64' } },
+  }
+  const body = { workspace_id: ws.workspaceId, collection: name, store: 'relational', schema: { properties } }
+  expect(
+    (await call('POST', '/v1/schemas', { as: ws.operator, body: { ...body, mode: 'off' } })).status,
+  ).toBe(201)
+  const queries = fc.sample(formatQueries, { numRuns: repeated(40, 200), seed: SEED }).map(({ text }) =>
+    text
+      .split('&')
+      .filter((part) => !/^(order|page)/.test(decodeURIComponent(part)))
+      .join('&'),
+  )
+  const lives = await Promise.all([...new Set(queries)].map((query) => openLive(ws.service, path, query)))
+  for (const document of documentsOf(false)) await changeTo(path, document)
+  const last = (await changeTo(path, { n: -1 })).body.id
+  const all = await openLive(ws.service, path, '')
+  expect(all.now().has(last)).toBe(true)
+  for (const [index, live] of lives.entries()) {
+    const query = [...new Set(queries)][index] ?? ''
+    const { documents } = await readList(ws.service, path, query)
+    const isSame = async () => (idsOf(live.now()).join() === idsOf(documents).join() ? true : undefined)
+    await eventually(isSame).catch(() => expect(idsOf(live.now()), query).toEqual(idsOf(documents)))
+    expect(sorted(live.now())).toEqual(sorted(documents))
+  }
+})
+
+const changeTo = (path: string, body: object) => call('POST', `${path}/documents`, { as: ws.service, body })
 
 test.each([
   ['undeclared', undefined],

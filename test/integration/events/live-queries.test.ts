@@ -101,6 +101,32 @@ test('filters by system fields: `_created_at`, `_updated_at`, `_version` and `id
   }
 })
 
+test('operators, batches and changes of many documents: are told as other changes are', async () => {
+  const path = `/v1/collections/${unique('live')}`
+  const ids: string[] = []
+  for (const n of [1, 2, 3]) ids.push(await created(path, { n, open: true }))
+  await relayed(path, 3)
+  const live = await openLive(ws.service, path, 'open=eq.true')
+  const send = async (method: string, at: string, body: object, headers = {}) => {
+    const { status, body: reply } = await call(method, `${path}${at}`, { as: ws.service, body, headers })
+    expect(status, JSON.stringify(reply)).toBeLessThan(300)
+  }
+  const [first = '', second = '', third = ''] = ids
+  const operators = { 'content-type': 'application/vnd.tenon.ops+json' }
+  await send('PATCH', `/documents/${first}`, { inc: { n: 10 } }, operators)
+  await send('POST', '/batch', {
+    ops: [
+      { op: 'update', id: second, data: { open: false } },
+      { op: 'delete', id: third },
+    ],
+  })
+  await send('POST', '/update-many', { filter: { open: false }, data: { open: true } }, { prefer: 'wait=30' })
+  await send('POST', '/delete-many', { filter: { n: 11 } }, { prefer: 'wait=30' })
+  await eventually(async () => (changesIn(live.received).length >= 5 ? true : undefined))
+  expect(toldIn(live.received)).toEqual(['enter 11', 'leave', 'delete', 'enter 2', 'delete'])
+  expect([...live.now().keys()]).toEqual([second])
+})
+
 const OWN = {
   user: {
     read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }] },
