@@ -302,6 +302,11 @@ export function collectionVerbs(program: Command): void {
     'Print the documents that match, then each change of them: enter, update, leave and delete, as JSON Lines. Filters as in list, and select=a,b.',
     watch,
   )
+  fileVerbs(collection)
+}
+
+/** The verbs that read and write files. */
+function fileVerbs(collection: Command): void {
   addVerb(
     collection,
     'import <name> <file>',

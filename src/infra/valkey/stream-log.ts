@@ -22,7 +22,7 @@ export interface Message {
 }
 
 /** A document that was changed, before the change. */
-export interface Earlier {
+interface Earlier {
   /** When it was created, RFC 3339. */
   readonly createdAt: string
   /** JSON of its `fields` and `updated_at`, if rules decide who may read it, and it was not deleted. */

@@ -23,7 +23,7 @@ export interface ReadOptions extends CsvOptions {
   readonly csv_header?: string
 }
 
-export interface CsvRow {
+interface CsvRow {
   /** From 1 on: the line on which the row begins. */
   readonly line: number
   readonly document: Fields | Problem
