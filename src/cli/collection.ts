@@ -131,7 +131,7 @@ interface CsvOptions {
 const CSV_FLAGS: readonly Flag[] = [
   ['--csv', 'The file is CSV. Default: if its name ends with .csv.'],
   ['--delimiter <character>', 'Character between two cells of CSV: , ; | or tab. Default: a comma.'],
-  ['--null <text>', 'Cell of CSV without quotes that stands for null.'],
+  ['--null <text>', 'Cell of CSV without quotes that stands for `null`.'],
   ['--json-cells', 'Cells of fields without a declared type are JSON where they can be.'],
 ]
 

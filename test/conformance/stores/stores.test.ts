@@ -132,33 +132,6 @@ describe.each(STORES)('%s', (store) => {
         ])
   })
 
-  test('imports: create, upsert, replace and CSV: leave the same documents in both stores', async () => {
-    const name = unique('modes')
-    const id = '00000000-0000-4000-8000-000000000001'
-    const send = async (query: string, body: string, type = 'application/x-ndjson') =>
-      (
-        await call('POST', `/v1/collections/${name}/import${query}`, {
-          body,
-          headers: { 'content-type': type },
-        })
-      ).body
-    const read = async () => (await call('GET', `${at(name)}/${id}`)).body
-    expect(await send('', lines({ id, a: 1, b: 1 }))).toMatchObject({ created: 1 })
-    expect(await send('?mode=upsert', lines({ id, a: 2 }, { n: 1 }))).toMatchObject({
-      created: 1,
-      updated: 1,
-    })
-    expect(await read()).toMatchObject({ a: 2, b: 1, _version: 2 })
-    expect(await send('?mode=replace', `id,c\n${id},3\n`, 'text/csv')).toMatchObject({
-      updated: 1,
-      failed: 0,
-    })
-    const { _created_at, _updated_at, ...rest } = await read()
-    expect(rest).toEqual({ id, c: '3', _version: 3 })
-    const dry = await send('?dry_run=true', lines({ d: 1 }))
-    expect(dry).toMatchObject(store === 'PostgreSQL' ? { created: 1 } : { code: 'not_supported' })
-  })
-
   test.each(ORDERED)('%s → %s', async (text, found) => {
     expect(names(await call('GET', `${at(people)}?${text}`))).toBe(found)
   })

@@ -22,7 +22,7 @@ export const CsvInput = {
     Type.String({
       maxLength: 20,
       description:
-        'Text of a cell of CSV without quotes that stands for null, such as `NULL`. Default: none; null is written as an empty cell, and lost.',
+        'Text of a cell of CSV without quotes that stands for `null`, such as `NULL`. Default: none; `null` is written as an empty cell, and lost.',
     }),
   ),
   csv_cells: Type.Optional(

@@ -201,7 +201,7 @@ export const exportDocuments = workspaceOperation({
       Type.String({
         enum: ['escape'],
         description:
-          'With `escape`, a text of CSV that a spreadsheet would take for a formula gets a quote before it. It is not read back as it was.',
+          'Handling of a text of CSV that a spreadsheet would take for a formula. `escape`: it gets a quote before it, and is not read back as it was. Default: none.',
       }),
     ),
     accept: Type.Optional(

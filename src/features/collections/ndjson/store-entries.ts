@@ -79,7 +79,7 @@ export async function openCollection(
 ): Promise<Declaration | undefined> {
   const { quiet, keepsSystem, dryRun } = options
   if ((quiet || keepsSystem) && scope.actor.role !== 'service') {
-    const detail = `${callersOf(scope.actor)} may not import with quiet or keep: others hear of each change, and the platform sets versions, times and owners.`
+    const detail = `${callersOf(scope.actor)} may not import with quiet or keep: only service keys change documents without events, or set versions, times and owners.`
     throw new Problem('forbidden', { detail })
   }
   const collection = await withCollection(
