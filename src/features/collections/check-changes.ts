@@ -8,9 +8,11 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { replaceWithin } from './batch-references.ts'
+import type { DeclaredCheck } from './constraints/constraint.ts'
 import { checkFields, type Fields, isSame, updatedFields } from './document.ts'
+import { COLLECTION_LIMITS } from './limits.ts'
 import { applyOperators, type FieldChange } from './operators.ts'
-import { evaluate, valueBelow } from './query/evaluate.ts'
+import { evaluateWithin, valueBelow } from './query/evaluate.ts'
 import type { Right } from './rules/access.ts'
 import { requireAdmitted, updateOf } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
@@ -340,11 +342,21 @@ function validate({ declared }: Collection, fields: Fields, validation = evaluat
 /** Validates a whole document, and compares it with the checks of its collection. @throws Problem `schema_violation` */
 function validateWhole(collection: Collection, fields: Fields): Validated {
   const validated = validate(collection, fields)
-  const broken = (collection.declared?.checks ?? []).filter((check) =>
-    evaluate(check.broken, (path) => valueBelow(fields, path)),
-  )
+  const broken = (collection.declared?.checks ?? []).filter((check) => isBroken(collection, check, fields))
   if (broken.length > 0) throw brokenChecks(broken)
   return validated
+}
+
+/**
+ * PostgreSQL compares every check itself, so it decides what takes too long here; in MongoDB nothing else would.
+ * @throws Problem `validation_too_costly`
+ */
+function isBroken({ store }: Collection, { name, broken }: DeclaredCheck, fields: Fields): boolean {
+  const found = evaluateWithin(COLLECTION_LIMITS.ruleStepsMax, broken, (path) => valueBelow(fields, path))
+  if (found !== undefined || store.kind === 'postgresql') return found ?? false
+  const detail = `The document takes too many steps to compare with the check ${name}.`
+  const hint = 'Shorten the document, or simplify the check.'
+  throw new Problem('validation_too_costly', { detail, hint })
 }
 
 /** Completes a pending validation in a worker thread. @throws Problem as {@link validate} and {@link evaluateInThread} do */

@@ -1,0 +1,71 @@
+/** Constraints of declarations under documents, batches and tables that make them hard to compare. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import {
+  call as callAt,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+import { type MongoServer, mongoUnavailableReason, startMongo } from '../../support/stack/ferretdb.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
+
+const missing = await mongoUnavailableReason()
+if (missing !== undefined) console.warn(`Checks in MongoDB are not tested: ${missing}.`)
+
+let workspace: TestWorkspace
+let mongo: MongoServer | undefined
+let node: Node | undefined
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  if (missing !== undefined) return
+  mongo = await startMongo()
+  node = await startInProcessNode({ MONGODB_URL: mongo.url })
+})
+afterAll(async () => {
+  await node?.close()
+  await mongo?.stop()
+})
+
+const STORES = {
+  'relational in PostgreSQL': 'relational',
+  'document in PostgreSQL': 'document',
+  ...(missing === undefined && { 'document in MongoDB': 'document' }),
+}
+const callOf =
+  (name: string): typeof callAt =>
+  (method, path, options) => {
+    const at = (name === 'document in MongoDB' ? node?.at : undefined) ?? inject('tenon')
+    return callAt(method, path, { as: workspace.service, at, ...options })
+  }
+const call = callOf('relational in PostgreSQL')
+const at = (collection: string, id = '') => `/v1/collections/${collection}/documents${id && `/${id}`}`
+
+async function declared(body: object, send = call): Promise<{ id: string; collection: string }> {
+  const named = { workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' }
+  const reply = await send('POST', '/v1/schemas', { as: workspace.operator, body: { ...named, ...body } })
+  expect([reply.status, reply.body]).toMatchObject([201, {}])
+  return reply.body
+}
+
+/** Takes too many steps to compare with a long text that it does not match. */
+const COSTLY = {
+  schema: { properties: { text: { type: 'string' } } },
+  checks: [{ name: 'dashed', check: { text: { like: '%___-___%' } } }],
+}
+const [FITS, BREAKS] = [{ text: 'abc-def' }, { text: 'a'.repeat(250_000) }]
+
+test.each(Object.entries(STORES))('%s: check that takes too long to compare: refused', async (name, store) => {
+  const send = callOf(name)
+  const { collection } = await declared({ ...COSTLY, store }, send)
+  const made = await send('POST', at(collection), { body: FITS })
+  expect(made.status).toBe(201)
+  const replies = [
+    await send('POST', at(collection), { body: BREAKS }),
+    await send('PATCH', at(collection, made.body.id), { body: BREAKS }),
+    await send('PUT', `${at(collection, made.body.id)}?replace=true`, { body: BREAKS }),
+  ]
+  expect(replies.map(({ status }) => status)).toEqual([422, 422, 422])
+  const list = await send('GET', at(collection))
+  expect(list.body.data.map(({ text }: { text: string }) => text)).toEqual([FITS.text])
+})
