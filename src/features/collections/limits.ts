@@ -194,6 +194,10 @@ export const COLLECTION_LIMITS = {
   exclusionDocumentsMax: 100_000,
   /** Documents that expire. */
   expiry: {
+    /** Milliseconds of `after` at least. Less is refused with `validation_failed`. */
+    afterMsMin: 1_000,
+    /** Milliseconds of `after` at most, a hundred years. More is refused with `validation_failed`. */
+    afterMsMax: 3_153_600_000_000,
     /** Seconds between two rounds of a collection, in which its expired documents are deleted. Then the next round is due. */
     pauseSeconds: 30,
     /** Documents that one statement deletes. Further ones are deleted next. */

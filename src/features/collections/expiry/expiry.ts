@@ -1,8 +1,9 @@
 /** Documents that expire: what a declaration says of it, and the filters that find them. */
 
 import Type, { type Static } from 'typebox'
-import { Duration, durationMs } from '../../../core/units.ts'
+import { boundedMs, Duration, durationMs } from '../../../core/units.ts'
 import { fieldProblem } from '../../operation-helpers.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter, Test } from '../query/filter.ts'
 import { canonicalOf, type Format } from '../schemas/canonical-text.ts'
 
@@ -12,7 +13,9 @@ export const Expiry = Type.Object(
       description: 'Declared field of type string with the format `date-time`, or `_created_at`.',
     }),
     after: Type.Optional(
-      Duration('Time from the value of the field until the document expires. Default: none.'),
+      Duration(
+        'Time from the value of the field until the document expires, from 1s to 36500d. Default: none.',
+      ),
     ),
   },
   {
@@ -28,6 +31,9 @@ export interface DeclaredExpiry {
   readonly afterMs: number
 }
 
+const AFTER = { in: 'body', name: 'ttl', pointer: '/ttl/after' } as const
+const { afterMsMin, afterMsMax } = COLLECTION_LIMITS.expiry
+
 export const CREATED_AT = '_created_at'
 
 export const expiryOf = ({ field, after }: Expiry): DeclaredExpiry => ({
@@ -41,6 +47,7 @@ export function checkExpiry(
   { mode, formats }: { readonly mode: string; readonly formats: ReadonlyMap<string, Format> },
 ): void {
   if (mode !== 'enforce') throw fieldProblem('ttl', 'needs mode enforce')
+  if (after !== undefined) boundedMs(AFTER, after, { minMs: afterMsMin, maxMs: afterMsMax })
   if (field === CREATED_AT) {
     if (after === undefined) throw fieldProblem('ttl', `${CREATED_AT} needs \`after\`, such as "30d"`)
   } else if (formats.get(field) !== 'date-time')
