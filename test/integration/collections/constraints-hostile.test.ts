@@ -71,6 +71,13 @@ test.each(Object.entries(STORES))('%s: check that takes too long to compare: ref
   expect(list.body.data.map(({ text }: { text: string }) => text)).toEqual([FITS.text])
 })
 
+test('several documents in one batch, of which the table refuses one: its index is told', async () => {
+  const { collection } = await declared(COSTLY)
+  const ops = [FITS, BREAKS, FITS].map((data) => ({ op: 'create', data }))
+  const refused = await call('POST', `/v1/collections/${collection}/batch`, { body: { ops } })
+  expect([refused.status, refused.body]).toMatchObject([422, { code: 'schema_violation', op_index: 1 }])
+})
+
 test('documents that cannot be counted after a check is declared: the change that was made is told as made', async () => {
   const { id, collection } = await declared({ schema: { properties: { n: { type: 'integer' } } } })
   await call('POST', at(collection), { body: { n: 1 } })

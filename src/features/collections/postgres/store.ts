@@ -305,6 +305,7 @@ const isSimilar = (a: CheckedChange | undefined, b: CheckedChange) =>
   a.collection === b.collection &&
   a.collection.declared?.indexes.some(({ unique }) => unique) !== true &&
   (a.collection.declared?.exclusions.length ?? 0) === 0 &&
+  (a.collection.declared?.checks.length ?? 0) === 0 &&
   (a.collection.declared?.references.length ?? 0) === 0
 
 function statementOf(
