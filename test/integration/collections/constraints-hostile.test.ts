@@ -56,20 +56,23 @@ const COSTLY = {
 }
 const [FITS, BREAKS] = [{ text: 'abc-def' }, { text: 'a'.repeat(250_000) }]
 
-test.each(Object.entries(STORES))('%s: check that takes too long to compare: refused', async (name, store) => {
-  const send = callOf(name)
-  const { collection } = await declared({ ...COSTLY, store }, send)
-  const made = await send('POST', at(collection), { body: FITS })
-  expect(made.status).toBe(201)
-  const replies = [
-    await send('POST', at(collection), { body: BREAKS }),
-    await send('PATCH', at(collection, made.body.id), { body: BREAKS }),
-    await send('PUT', `${at(collection, made.body.id)}?replace=true`, { body: BREAKS }),
-  ]
-  expect(replies.map(({ status }) => status)).toEqual([422, 422, 422])
-  const list = await send('GET', at(collection))
-  expect(list.body.data.map(({ text }: { text: string }) => text)).toEqual([FITS.text])
-})
+test.each(Object.entries(STORES))(
+  '%s: check that takes too long to compare: refused',
+  async (name, store) => {
+    const send = callOf(name)
+    const { collection } = await declared({ ...COSTLY, store }, send)
+    const made = await send('POST', at(collection), { body: FITS })
+    expect(made.status).toBe(201)
+    const replies = [
+      await send('POST', at(collection), { body: BREAKS }),
+      await send('PATCH', at(collection, made.body.id), { body: BREAKS }),
+      await send('PUT', `${at(collection, made.body.id)}?replace=true`, { body: BREAKS }),
+    ]
+    expect(replies.map(({ status }) => status)).toEqual([422, 422, 422])
+    const list = await send('GET', at(collection))
+    expect(list.body.data.map(({ text }: { text: string }) => text)).toEqual([FITS.text])
+  },
+)
 
 test('several documents in one batch, of which the table refuses one: its index is told', async () => {
   const { collection } = await declared(COSTLY)

@@ -119,7 +119,9 @@ describe.each(Object.entries(STORES))('%s', (name, store) => {
     const { id, collection } = await declared({ store, ttl }, send)
     const made = await send('POST', at(collection), { body: { n: 1 } })
     expect(made.status).toBe(201)
-    await eventually(async () => ((await send('GET', at(collection, made.body.id))).status === 404 ? 1 : undefined))
+    await eventually(async () =>
+      (await send('GET', at(collection, made.body.id))).status === 404 ? 1 : undefined,
+    )
     const change = { ttl: { field: '_created_at', after: '1h' } }
     const changed = await send('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: change })
     expect(changed.body).toMatchObject(change)

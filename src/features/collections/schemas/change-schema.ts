@@ -155,7 +155,8 @@ export const withWarnings = (schema: Schema, { warnings }: Pick<BuiltDeclaration
 
 const NOT_COUNTED: DeclarationWarning = {
   pointer: '/checks',
-  detail: 'The documents that break the new checks could not be counted. They stay as they are; a later write of such a document must meet the checks.',
+  detail:
+    'The documents that break the new checks could not be counted. They stay as they are; a later write of such a document must meet the checks.',
 }
 
 /** Warns of documents that were there before a check and break it: they stay as they are. */
