@@ -14,7 +14,7 @@ const INTERFACES = [
   // Features own their background tasks.
   'background/(background-task|tenant-task)',
   'archives/(archive-files|steps)',
-  'collections/(aggregates/(aggregate|aggregates-api)|batch|bulk/(bulk-api|bulk-change-kind)|document|documents-api|expiry/expired-documents|live-query|query/(order-and-selection|url)|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declare-collection|declared-tables|evaluate-schema|index-build|is-compatible|schema-language|schemas-api|schemas-transfer))',
+  'collections/(aggregates/(aggregate|aggregates-api)|batch|bulk/(bulk-api|bulk-change-kind)|collections-api|document|documents-api|expiry/expired-documents|live-query|query/(order-and-selection|url)|scans|transfer|mongo/documents|rules/(change-events|text-rules)|schemas/(declare-collection|declared-tables|evaluate-schema|index-build|is-compatible|schema-language|schemas-api|schemas-transfer))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|flows-transfer|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-constants|functions|functions-transfer|invoke|source-map)',

@@ -11,6 +11,7 @@ import {
   listBulkChanges,
   updateMany,
 } from './collections/bulk/bulk-api.ts'
+import { listCollections } from './collections/collections-api.ts'
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
@@ -93,7 +94,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueFunction>> = Object.fro
 
 export const DATA_OPERATIONS: readonly AnyOperation[] = [
   queryAnalytics,
-  documents.listCollections,
+  listCollections,
   documents.createDocument,
   documents.getDocument,
   documents.listDocuments,

@@ -190,7 +190,7 @@ test('owner of the tables of collections: the index builder may act as it; it se
   const readable = await asSuperuser<{ relname: string }>(`
     select c.relname from pg_class c where c.relnamespace = 'tenon'::regnamespace and c.relkind = 'r'
       and has_any_column_privilege('tenon_tables', c.oid, 'select, insert, update') order by 1`)
-  expect(readable.map(({ relname }) => relname)).toEqual(['quota_sources', 'quotas', 'schemas'])
+  expect(readable.map(({ relname }) => relname)).toEqual(['documents', 'quota_sources', 'quotas', 'schemas'])
   const other = await createTestWorkspace()
   for (const ref of [
     [other.tenantId, other.workspaceId],

@@ -53,7 +53,7 @@ export const SelectedDocument = Type.Intersect([
     _owner: OWNER,
     _similarity: Type.Optional(
       Type.Number({
-        description: 'How much a text of the document is like the one of `near`: above 0, at most 1.',
+        description: 'Similarity of a text of the document with the one of `near`: above 0, at most 1.',
       }),
     ),
     _expand: Type.Optional(

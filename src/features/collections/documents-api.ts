@@ -1,21 +1,18 @@
 /** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
 
 import Type, { type Static } from 'typebox'
-import { Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
-import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
+import { CountedPageOf, PageInput } from '../../core/page.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { readPublicAccess } from '../tenants/public-access.ts'
 import { ownId, updateBy } from './batch-operations.ts'
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName, Document, Fields, namesInBoth, SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import { documentsOf } from './mongo/documents.ts'
 import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
@@ -33,7 +30,6 @@ import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
 import { withCollection } from './resolve-store.ts'
-import { IndexState, Mode, Store } from './schemas/api-types.ts'
 import { documentNotFound, etagOf, type Written } from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { write } from './write.ts'
@@ -420,71 +416,6 @@ export const deleteDocument = workspaceOperation({
     return output
   },
 })
-
-const Listed = Type.Object({
-  name: CollectionName,
-  store: Type.Optional(Store),
-  declared: Type.Optional(
-    Type.Boolean({
-      description:
-        'True if the collection is declared; otherwise it exists because it has documents. Absent for anon keys and users, who see names only.',
-    }),
-  ),
-  mode: Type.Optional(Mode),
-  schema_id: Type.Optional(Id('sch')),
-  indexes: Type.Optional(Type.Array(IndexState)),
-})
-type Listed = Static<typeof Listed>
-
-export const listCollections = workspaceOperation({
-  name: 'collections.list',
-  summary: 'List collections by name: those that are declared, and those that have documents',
-  roles: DATA_ROLES,
-  input: Input(PageInput),
-  output: PageOf(Listed),
-  http: { method: 'GET', path: '/v1/collections' },
-  run: async (scope, input) => {
-    const { after, limit } = pageBounds(input)
-    const { role } = scope.actor
-    const rows = await scope.rows<{ id: string; listed: Listed }>(sql`
-      with recursive ${await undeclared(scope, after, limit)}
-      select name as id, listed from (
-        select collection as name, jsonb_build_object('name', collection, 'store', store, 'declared', true,
-          'mode', mode, 'schema_id', id, 'indexes',
-          (select coalesce(jsonb_agg(i - 'columns' - 'reason' order by n), '[]')
-            from jsonb_array_elements(indexes) with ordinality as e (i, n))) as listed
-        from schemas where collection > ${after} and case ${role}
-          when 'anon' then coalesce(anon_reads, tenon.anon_workspace() is not null) when 'user' then user_reads else true end
-        union all
-        select name, jsonb_build_object('name', name, 'store', 'document', 'declared', false)
-        from undeclared where not exists (select from schemas where collection = name)) as collections
-      order by name limit ${limit}`)
-    const { data, page } = pageFrom(input, rows)
-    return { data: data.map(({ listed }) => (role === 'service' ? listed : { name: listed.name })), page }
-  },
-})
-
-/**
- * A table expression `undeclared` of the names after `after`. In PostgreSQL it takes one step of the index for each name,
- * however many documents there are, and contains no declared name.
- */
-async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
-  if (scope.actor.role === 'user') return sql`undeclared as (select null::text as name where false)`
-  const documents = documentsOf(scope)
-  if (documents !== undefined) {
-    // MongoDB has no policies, so closed names are left out here.
-    const isClosed = scope.actor.role === 'anon' && (await readPublicAccess(scope)).collections === 'none'
-    const names = JSON.stringify(isClosed ? [] : await documents.names(after))
-    return sql`undeclared as (select jsonb_array_elements_text(${names}::jsonb) as name)`
-  }
-  const next = (behind: Sql) => sql`
-    (select collection from documents where collection > ${behind} order by collection limit 1)`
-  return sql`names as (
-      select ${next(sql`${after}`)} as name
-      union all
-      select ${next(sql`names.name`)} from names where name is not null),
-    undeclared as (select name from names where name is not null limit ${limit})`
-}
 
 interface Conditions {
   readonly if_match?: string | undefined

@@ -377,8 +377,7 @@ export async function adoptDocuments(
     ...limited.map((quota) => sql`call tenon.switch_counting(${table}, ${quota}, 'disable')`),
     // One statement: a document that is updated or deleted meanwhile moves as it is then, or not at all.
     sql`with moved as (delete from documents where collection = ${collection} returning id, data, version, created_at, updated_at)
-      insert into ${name} (id, extra, version, created_at, updated_at, owner)
-      select id, data, version, created_at, updated_at, null from moved`,
+      insert into ${name} (id, extra, version, created_at, updated_at) select id, data, version, created_at, updated_at from moved`,
     ...limited.flatMap((quota) => [
       sql`update quotas set used = used + ${counts[quota] ?? sql`0`} where name = ${quota}`,
       sql`call tenon.switch_counting(${table}, ${quota}, 'enable')`,
