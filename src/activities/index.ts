@@ -142,8 +142,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
 /** A bulk change waits while its workspace is suspended, as long as it waits for a server that is away. */
 const bulkScopes = (call: ActivityContext, scopes: Scopes): BulkScopes => ({
   record: scopes.workspace(call, 'workspace_admin'),
-  open: (caller) =>
-    scopes.openActorScope(call, actorFor(call, caller)).catch((error: unknown) => {
+  open: (caller, chainDepth) =>
+    scopes.openActorScope(call, actorFor({ ...call, chainDepth }, caller)).catch((error: unknown) => {
       if (!(error instanceof Suspended)) throw error
       throw new Problem('dependency_unavailable', { detail: error.message, cause: error })
     }),

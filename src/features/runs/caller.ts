@@ -11,6 +11,7 @@ import {
   type EndUser,
   withSince,
 } from '../../core/policy.ts'
+import { owns, runBehind } from '../../core/tenant.ts'
 import type { FunctionTrigger, WorkCaller } from '../../core/work.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 
@@ -69,6 +70,15 @@ export function actorFor(
     ...(user === undefined && onBehalfOfUser !== undefined && { onBehalfOfUser }),
     ...(scopes !== undefined && { scopes: new Set(scopes) }),
   }
+}
+
+/**
+ * The trigger of work that a call asks for: a run of a function or an execution of a flow of this workspace, whose subject is the id
+ * of its workflow, or a request.
+ */
+export function callTrigger({ actor, ref }: Pick<WorkspaceScope, 'actor' | 'ref'>): FunctionTrigger {
+  const run = owns(ref, actor.subject) ? runBehind(actor.subject) : undefined
+  return run === undefined ? { kind: 'api' } : { kind: run.kind, id: run.id }
 }
 
 /** `lost`: why the caller may do nothing any more. */

@@ -283,7 +283,8 @@ test('three workers at the same bulk change: each document is changed once', asy
     const work = async () => {
       const context = { ref, workflowId: 'test', ids: randomIds, chainDepth: 0, attempt: 1 }
       const record = scopes.workspace(context, 'workspace_admin')
-      const open = (caller: WorkCaller) => scopes.openActorScope(context, actorFor(context, caller))
+      const open = (caller: WorkCaller, chainDepth: number) =>
+        scopes.openActorScope(context, actorFor({ ...context, chainDepth }, caller))
       while (await changeDocuments({ record, open }, begun.id));
     }
     await Promise.all([work(), work()])

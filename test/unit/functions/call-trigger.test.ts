@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { typeId } from '../../../src/core/ids.ts'
 import { runBehind, workflowId } from '../../../src/core/tenant.ts'
-import { callTrigger } from '../../../src/features/functions/runs/run.ts'
+import { callTrigger } from '../../../src/features/runs/caller.ts'
 
 const UUID = '0199a0f0-0000-7000-8000-000000000001'
 const ref = { tenantId: typeId('ten', UUID), workspaceId: typeId('ws', UUID) }

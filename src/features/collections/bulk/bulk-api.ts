@@ -7,9 +7,11 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import type { Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
+import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem, findRow, listPage } from '../../operation-helpers.ts'
-import { callerOf } from '../../runs/caller.ts'
+import { SHARED_LIMITS } from '../../limits.ts'
+import { bodyProblem, findRow, listPage, nextChainDepth } from '../../operation-helpers.ts'
+import { callerOf, callTrigger } from '../../runs/caller.ts'
 import { CollectionName, checkFields, Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { OPERATOR_MEMBERS, readOperators } from '../operators.ts'
@@ -140,6 +142,15 @@ async function begin(
   return readRecord(scope, name, id)
 }
 
+/** @throws Problem `state_conflict` if runs and bulk changes that start one another are too deep */
+function triggerOf(scope: WorkspaceScope): FunctionTrigger {
+  const trigger = callTrigger(scope)
+  const { chainDepth } = scope.actor
+  if (chainDepth === undefined) return trigger
+  const detail = `${SHARED_LIMITS.chainDepthMax} runs and bulk changes have started one another, which is the maximum. Nothing was changed.`
+  return { ...trigger, chain_depth: nextChainDepth(chainDepth, detail) }
+}
+
 const SAMPLE = 5
 
 /** Also checks filter and rights before anything is recorded. */
@@ -169,7 +180,7 @@ async function count(
   })
 }
 
-/** @throws Problem `state_conflict` if too many bulk changes of the workspace are under way */
+/** @throws Problem `state_conflict` if too many bulk changes of the workspace are under way, or it would be too deep in a chain */
 async function record(
   scope: WorkspaceScope,
   {
@@ -179,9 +190,10 @@ async function record(
     request,
   }: { readonly id: string; readonly name: string; readonly verb: string; readonly request: BulkRequest },
 ): Promise<void> {
+  const [caller, trigger] = [JSON.stringify(callerOf(scope)), JSON.stringify(triggerOf(scope))]
   const recorded = await scope.rows(sql`
-    insert into bulk_changes (id, collection, verb, request, caller)
-    select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${JSON.stringify(callerOf(scope))}::jsonb
+    insert into bulk_changes (id, collection, verb, request, caller, trigger)
+    select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${caller}::jsonb, ${trigger}::jsonb
     where (select count(*) from bulk_changes where ended_at is null) < ${COLLECTION_LIMITS.bulkChangesOpenMax}
     returning id`)
   if (recorded.length === 0)

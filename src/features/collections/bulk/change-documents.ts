@@ -3,7 +3,7 @@
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { WorkCaller } from '../../../core/work.ts'
+import type { FunctionTrigger, WorkCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { currentCaller } from '../../runs/caller.ts'
 import { updateBy } from '../batch-operations.ts'
@@ -26,6 +26,7 @@ interface Recorded {
   readonly verb: 'update' | 'delete'
   readonly request: BulkRequest
   readonly caller: WorkCaller
+  readonly trigger: FunctionTrigger
   readonly last_id: string | null
   readonly begun: Document | null
   readonly created_at: string
@@ -40,8 +41,8 @@ interface Document {
 export interface BulkScopes {
   /** Reads the record as an admin of the workspace. */
   readonly record: WorkspaceScope
-  /** The workspace with the rights of the caller. @throws Problem while the workspace is suspended */
-  readonly open: (caller: WorkCaller) => Promise<WorkspaceScope>
+  /** The workspace with the rights of the caller, at a depth of a chain of runs. @throws Problem while the workspace is suspended */
+  readonly open: (caller: WorkCaller, chainDepth: number) => Promise<WorkspaceScope>
 }
 
 /**
@@ -53,12 +54,12 @@ export async function changeDocuments({ record, open }: BulkScopes, id: string):
   const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
   while (performance.now() < untilMs) {
     const row = await record.row<Recorded>(sql`
-      select id, collection, verb, request, caller, last_id, begun, created_at from bulk_changes
+      select id, collection, verb, request, caller, trigger, last_id, begun, created_at from bulk_changes
       where id = ${id} and ended_at is null`)
     if (row === undefined) return false
     const { caller, lost } = await currentCaller(record, { caller: row.caller, trigger: { kind: 'api' } })
     if (lost !== undefined) throw new Problem('forbidden', { detail: `The bulk change was ended: ${lost}.` })
-    const scope = await open(caller)
+    const scope = await open(caller, row.trigger.chain_depth ?? 0)
     const hasMore = await new BulkStep(scope, row).run()
     if (!hasMore) {
       await scope.batch(sql`

@@ -1,7 +1,5 @@
 /** A run of a function: the shapes that its start, its workflow and its record share. */
 
-import type { WorkspaceScope } from '../../../access/scope.ts'
-import { owns, runBehind } from '../../../core/tenant.ts'
 import type { FunctionTrigger, Json, SecretNames, WorkCaller } from '../../../core/work.ts'
 
 /** A request to start a run. */
@@ -24,13 +22,4 @@ export interface RunRequest {
   readonly caller?: WorkCaller
   /** The id of the run, if it derives from its trigger: repeated starts are one run. */
   readonly runId?: string
-}
-
-/**
- * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow of this workspace, whose subject is the
- * id of its workflow, or a request.
- */
-export function callTrigger({ actor, ref }: Pick<WorkspaceScope, 'actor' | 'ref'>): FunctionTrigger {
-  const run = owns(ref, actor.subject) ? runBehind(actor.subject) : undefined
-  return run === undefined ? { kind: 'api' } : { kind: run.kind, id: run.id }
 }

@@ -1,0 +1,53 @@
+/** Bulk changes and those who ask for them: chains of runs, rights that a caller has lost, and how many one caller may have. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CHAIN_DEPTH_HEADER } from '../../../src/core/execution.ts'
+import { SHARED_LIMITS } from '../../../src/features/limits.ts'
+import { type BulkNode, startBulkNode } from '../../support/fixtures/bulk-changes.ts'
+import { completed, deployTriggered, onTopics } from '../../support/fixtures/function-triggers.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let node: BulkNode
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  node = await startBulkNode(workspace)
+})
+afterAll(() => node?.close())
+
+const DONE = { prefer: 'wait=30' }
+const path = (collection: string, rest: string) => `/v1/collections/${collection}/${rest}`
+
+async function fill(collection: string, count: number): Promise<void> {
+  const ops = Array.from({ length: count }, (_, n) => ({ op: 'create', data: { n } }))
+  const { status } = await call('POST', path(collection, 'batch'), { as: workspace.service, body: { ops } })
+  expect(status).toBe(200)
+}
+
+const updateMany = (collection: string, headers: Record<string, string> = {}) =>
+  call('POST', path(collection, 'update-many'), {
+    as: workspace.service,
+    body: { filter: {}, all: true, data: { seen: unique('at') } },
+    headers: { ...DONE, ...headers },
+  })
+
+test('asked for within a chain of runs: its changes are one deeper, and at the maximum it is refused', async () => {
+  const collection = unique('orders')
+  await fill(collection, 1)
+  const heard = await deployTriggered(workspace, onTopics(`collections.${collection}.updated`))
+  const made = await updateMany(collection, { [CHAIN_DEPTH_HEADER]: '3' })
+  expect([made.status, made.body]).toMatchObject([202, { status: 'completed', changed: 1 }])
+  const [run] = await completed(heard, 1)
+  expect(run?.trigger).toMatchObject({ kind: 'event', chain_depth: 5 })
+  const refused = await updateMany(collection, { [CHAIN_DEPTH_HEADER]: `${SHARED_LIMITS.chainDepthMax}` })
+  expect([refused.status, refused.body]).toMatchObject([
+    409,
+    { code: 'state_conflict', detail: expect.stringContaining('have started one another') },
+  ])
+})
