@@ -4,14 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CHAIN_DEPTH_HEADER } from '../../../src/core/execution.ts'
 import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { type BulkNode, startBulkNode } from '../../support/fixtures/bulk-changes.ts'
+import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { completed, deployTriggered, onTopics } from '../../support/fixtures/function-triggers.ts'
-import {
-  asSuperuser,
-  call,
-  createTestWorkspace,
-  type TestWorkspace,
-  unique,
-} from '../../support/fixtures/tenants.ts'
+import { keysOf } from '../../support/fixtures/keys.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 let node: BulkNode
@@ -50,4 +46,37 @@ test('asked for within a chain of runs: its changes are one deeper, and at the m
     409,
     { code: 'state_conflict', detail: expect.stringContaining('have started one another') },
   ])
+})
+
+const WRITES = ['collections:read', 'collections:write']
+const recordOf = async (collection: string, id: string) =>
+  (await call('GET', path(collection, `bulk-changes/${id}`), { as: workspace.service })).body
+
+test('key that loses its scope before the end: the bulk change ends, and changes nothing more', async () => {
+  const collection = unique('orders')
+  await fill(collection, 3)
+  const key = await keysOf(workspace).make({ scopes: WRITES })
+  const caller = { subject: key.id, role: 'service', scopes: WRITES }
+  const request = { filter: {}, data: { seen: true } }
+  const [before, after] = [
+    await node.record({ collection, request, caller }),
+    await node.record({ collection, request, caller }),
+  ]
+  expect(await node.make(before)).toBe(false)
+  expect((await keysOf(workspace).change(key.id, { scopes: ['collections:read'] })).status).toBe(200)
+  await expect(node.make(after)).rejects.toMatchObject({ code: 'insufficient_scope' })
+  expect(await recordOf(collection, before)).toMatchObject({ status: 'completed', changed: 3 })
+  expect(await recordOf(collection, after)).toMatchObject({ matched: 0, changed: 0 })
+})
+
+test('function with scopes of its own, called by a key with fewer: its bulk change is made', async () => {
+  const collection = unique('orders')
+  await fill(collection, 3)
+  const key = await keysOf(workspace).make({ scopes: ['functions:write'] })
+  const source = `export default ({ name }, { tenon }) => tenon.collections.updateMany(name, {}, { all: true, data: { seen: true }, wait: 20 })`
+  const id = await deployed(workspace, source, { scopes: WRITES })
+  expect(await resultOf({ apikey: key.key }, id, { name: collection })).toMatchObject({
+    status: 'completed',
+    changed: 3,
+  })
 })

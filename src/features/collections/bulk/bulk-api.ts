@@ -20,8 +20,14 @@ import { BY_ID } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
 import { inLine } from '../scans.ts'
 import { applyDeclaration } from '../typed-query.ts'
-import { BulkChange, type BulkRequest, COLUMNS, startBulkChange, workflowOf } from './bulk-change.ts'
-import { BULK_RIGHTS } from './change-documents.ts'
+import {
+  BULK_RIGHTS,
+  BulkChange,
+  type BulkRequest,
+  COLUMNS,
+  startBulkChange,
+  workflowOf,
+} from './bulk-change.ts'
 
 /** Anon keys change one document at a time. */
 const ROLES = ['service', 'user'] as const satisfies readonly Role[]

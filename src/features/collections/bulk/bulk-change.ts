@@ -14,6 +14,7 @@ import { inTrace } from '../../../infra/trace-context.ts'
 import { CollectionName, type Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { readOperators } from '../operators.ts'
+import type { Right } from '../rules/access.ts'
 
 const STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
 
@@ -50,6 +51,12 @@ export type BulkChange = Static<typeof BulkChange>
 /** Of the table `bulk_changes`, as a {@link BulkChange}. */
 export const COLUMNS = sql`id, collection, verb, status, matched::integer, changed::integer, failed::integer, failures, error,
   created_at, ended_at`
+
+/** The rights to find documents, and to change them. */
+export const BULK_RIGHTS: Readonly<Record<BulkChange['verb'], readonly Right[]>> = {
+  update: ['read', 'update'],
+  delete: ['read', 'delete'],
+}
 
 /** The documents to change, and how: fields to set, and operators. */
 export type BulkRequest = Parameters<typeof readOperators>[0] & {

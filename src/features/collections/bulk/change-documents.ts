@@ -1,6 +1,7 @@
 /** Makes bulk changes: finds the next documents, changes them together, and records the step in the transaction of the changes. */
 
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
+import { permitActor } from '../../../access/permission.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger, WorkCaller } from '../../../core/work.ts'
@@ -13,12 +14,12 @@ import { readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { BY_ID } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
-import type { Right } from '../rules/access.ts'
 import { inLine } from '../scans.ts'
 import type { Once, Written } from '../store.ts'
 import { applyDeclaration } from '../typed-query.ts'
 import { writeAll } from '../write.ts'
-import { type BulkRequest, recordStep, type Step } from './bulk-change.ts'
+import { deleteMany, updateMany } from './bulk-api.ts'
+import { BULK_RIGHTS, type BulkRequest, recordStep, type Step } from './bulk-change.ts'
 
 interface Recorded {
   readonly id: string
@@ -48,7 +49,7 @@ export interface BulkScopes {
 /**
  * Goes on with a bulk change for some time.
  * @returns true if there is more to do
- * @throws Problem that ends it, such as `forbidden` if the caller has lost the right
+ * @throws Problem that ends it, such as `forbidden` or `insufficient_scope` if the caller has lost the right
  */
 export async function changeDocuments({ record, open }: BulkScopes, id: string): Promise<boolean> {
   const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
@@ -57,9 +58,11 @@ export async function changeDocuments({ record, open }: BulkScopes, id: string):
       select id, collection, verb, request, caller, trigger, last_id, begun, created_at from bulk_changes
       where id = ${id} and ended_at is null`)
     if (row === undefined) return false
-    const { caller, lost } = await currentCaller(record, { caller: row.caller, trigger: { kind: 'api' } })
+    const { caller, lost } = await currentCaller(record, row)
     if (lost !== undefined) throw new Problem('forbidden', { detail: `The bulk change was ended: ${lost}.` })
     const scope = await open(caller, row.trigger.chain_depth ?? 0)
+    // The key may have lost scopes since the last step.
+    permitActor(OPERATIONS[row.verb], scope.actor, row.request)
     const hasMore = await new BulkStep(scope, row).run()
     if (!hasMore) {
       await scope.batch(sql`
@@ -70,11 +73,7 @@ export async function changeDocuments({ record, open }: BulkScopes, id: string):
   return true
 }
 
-/** The rights to find documents, and to change them. */
-export const BULK_RIGHTS: Readonly<Record<Recorded['verb'], readonly Right[]>> = {
-  update: ['read', 'update'],
-  delete: ['read', 'delete'],
-}
+const OPERATIONS = { update: updateMany, delete: deleteMany } as const
 
 /** Documents that exist when the change is asked for: those that come meanwhile are not of it. */
 const existing = ({ request, created_at }: Recorded) =>
