@@ -1,6 +1,7 @@
 /** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
 import { cancellationSignal } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import { Suspended } from '../access/tenant-states.ts'
@@ -9,7 +10,11 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import { endAsFailed } from '../features/collections/bulk/bulk-change.ts'
-import { type BulkScopes, changeDocuments } from '../features/collections/bulk/change-documents.ts'
+import {
+  type BulkScopes,
+  changeDocuments,
+  QueryTooSlow,
+} from '../features/collections/bulk/change-documents.ts'
 import {
   buildIndex,
   type IndexBuildContext,
@@ -28,6 +33,7 @@ import { placeOf, syncSchedules } from '../features/runs/triggers/trigger-store.
 import { failProvisioning, provisionStep } from '../features/tenants/provisioning.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import { inThread } from '../features/threads/run-in-thread.ts'
+import { failureOf } from './call-failure.ts'
 import { untilCancelled } from './cancellation.ts'
 import { callFunction } from './flow/call-function.ts'
 import { callMcpTool } from './flow/call-mcp-tool.ts'
@@ -84,7 +90,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     provisionFailed: (call, input, failures) => failProvisioning(scopes.admin(call), call, input, failures),
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
-    changeDocuments: (call, { bulk_id }) => withHeartbeat(changeDocuments(bulkScopes(call, scopes), bulk_id)),
+    changeDocuments: (call, { bulk_id }) =>
+      withHeartbeat(changeDocuments(bulkScopes(call, scopes), bulk_id).catch(endIfTooSlow)),
     failBulkChange: async (call, { bulk_id }, failure) => {
       await record(call).batch(endAsFailed(bulk_id, failure))
     },
@@ -148,6 +155,12 @@ const bulkScopes = (call: ActivityContext, scopes: Scopes): BulkScopes => ({
       throw new Problem('dependency_unavailable', { detail: error.message, cause: error })
     }),
 })
+
+/** A slow query is tried a few times; another attempt of the activity would only try it again. */
+function endIfTooSlow(error: unknown): never {
+  if (!(error instanceof QueryTooSlow)) throw error
+  throw ApplicationFailure.nonRetryable(error.message, error.code, failureOf(error))
+}
 
 /** Plans calls of OpenAPI operations. The calls of a worker share the documents that it has read. */
 function openApiPlanner({ scopes, requests }: ActivityServices): Implementation['planOpenApi'] {

@@ -37,6 +37,8 @@ export const COLLECTION_LIMITS = {
   bulkStepMs: 86_400_000,
   /** Times that a document which others change at the moment is tried. Then it counts as failed. */
   bulkAttemptsMax: 10,
+  /** Attempts at a query for the next documents of a bulk change, each of which took too long. Then the change has failed with `query_timeout`. */
+  bulkTimeoutsMax: 3,
   /** Failures of a bulk change that are listed. Further ones are counted. */
   bulkFailuresReturnedMax: 20,
   /** Seconds after which an open bulk change is compared with its workflow again. Then it is. */

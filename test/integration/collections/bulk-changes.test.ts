@@ -1,13 +1,9 @@
 /** Bulk changes: all documents that match a filter, each validated, within the rights of the caller, once. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Scopes } from '../../../src/activities/tenant-interceptor.ts'
-import { randomIds } from '../../../src/core/ids.ts'
-import type { WorkspaceRef } from '../../../src/core/tenant.ts'
-import type { WorkCaller } from '../../../src/core/work.ts'
-import { changeDocuments } from '../../../src/features/collections/bulk/change-documents.ts'
-import { actorFor } from '../../../src/features/runs/caller.ts'
+import { startBulkNode } from '../../support/fixtures/bulk-changes.ts'
 import {
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -16,7 +12,6 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
-import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -45,12 +40,14 @@ async function documentsOf(collection: string): Promise<Fields[]> {
   }
 }
 
-async function declare(collection: string, body: object): Promise<void> {
-  const { status } = await call('POST', '/v1/schemas', {
+/** @returns the id of the schema, which names its table */
+async function declare(collection: string, body: object): Promise<string> {
+  const { status, body: made } = await call('POST', '/v1/schemas', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, collection, store: 'relational', ...body },
   })
   expect(status).toBe(201)
+  return made.id
 }
 
 async function fill(
@@ -270,22 +267,15 @@ test('documents that come after the request are not changed, also if they match;
 
 test('three workers at the same bulk change: each document is changed once', async () => {
   const collection = unique('bulk')
-  const node = await startInProcessNode()
+  const node = await startBulkNode(workspace)
   try {
     await fill(collection, numbered(600))
     const { body: begun } = await call('POST', path(collection, 'update-many'), {
       as: workspace.service,
       body: { filter: {}, all: true, data: { kind: 'c' } },
     })
-    const scopes = new Scopes(node.platform.access)
-    const { tenantId, workspaceId } = workspace
-    const ref = { tenantId, workspaceId } as WorkspaceRef
     const work = async () => {
-      const context = { ref, workflowId: 'test', ids: randomIds, chainDepth: 0, attempt: 1 }
-      const record = scopes.workspace(context, 'workspace_admin')
-      const open = (caller: WorkCaller, chainDepth: number) =>
-        scopes.openActorScope(context, actorFor({ ...context, chainDepth }, caller))
-      while (await changeDocuments({ record, open }, begun.id));
+      while (await node.make(begun.id));
     }
     await Promise.all([work(), work()])
     const one = path(collection, `bulk-changes/${begun.id}`)
@@ -333,4 +323,47 @@ test('suspended workspace: the bulk change waits, and goes on when it is resumed
     return body.ended_at ? body : undefined
   }, 120_000)
   expect(ended).toMatchObject({ status: 'completed', matched: 20, changed: 20 })
+})
+
+/** Lets PostgreSQL fail as if it took too long (57014), as the body of a function decides, while work goes on. */
+async function whileSlow(body: string, attach: string, work: () => Promise<void>): Promise<void> {
+  const name = unique('slow').replace('-', '_')
+  const fail = "raise exception 'slow' using errcode = '57014'"
+  await asSuperuser(body.replaceAll('$name', name).replace('$fail', fail))
+  try {
+    await asSuperuser(attach.replaceAll('$name', name))
+    await work()
+  } finally {
+    await asSuperuser(`drop function public.${name} cascade`)
+  }
+}
+
+test('documents that take too long together: are changed in smaller groups', async () => {
+  const collection = unique('bulk')
+  const id = await declare(collection, { schema: { properties: { n: { type: 'integer' } } } })
+  await fill(collection, numbered(60))
+  const body = `create function public.$name() returns trigger language plpgsql as $$ begin
+    perform set_config('test.changed', (coalesce(nullif(current_setting('test.changed', true), ''), '0')::int + 1)::text, true);
+    if current_setting('test.changed')::int > 20 then $fail; end if;
+    return new; end $$`
+  const attach = `create trigger slow before update on tenon_data."${id}" for each row execute function public.$name()`
+  await whileSlow(body, attach, async () => {
+    const { body: made } = await send(collection, 'update-many', { filter: {}, all: true, data: { n: -1 } })
+    expect(made).toMatchObject({ status: 'completed', matched: 60, changed: 60, failed: 0 })
+  })
+})
+
+test('query for the documents that takes too long: ends the bulk change, which names the index to declare', async () => {
+  const collection = unique('bulk')
+  const id = await declare(collection, { schema: { properties: { kind: { type: 'string' } } } })
+  await fill(collection, numbered(3))
+  const body = 'create function public.$name() returns boolean language plpgsql as $$ begin $fail; end $$'
+  const attach = `create policy slow on tenon_data."${id}" as restrictive for select to tenon_service using (public.$name())`
+  await whileSlow(body, attach, async () => {
+    const { body: made } = await send(collection, 'delete-many', { filter: { kind: 'a' } })
+    expect(made).toMatchObject({
+      ...{ status: 'failed', matched: 0, changed: 0 },
+      error: { code: 'query_timeout', detail: expect.stringContaining('an index on kind') },
+    })
+  })
 })

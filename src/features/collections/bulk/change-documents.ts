@@ -3,6 +3,7 @@
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import { permitActor } from '../../../access/permission.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger, WorkCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -39,6 +40,11 @@ interface Document {
   readonly version: number
 }
 
+interface Found {
+  readonly documents: readonly Document[]
+  readonly isAtomic: boolean
+}
+
 export interface BulkScopes {
   /** Reads the record as an admin of the workspace. */
   readonly record: WorkspaceScope
@@ -46,10 +52,18 @@ export interface BulkScopes {
   readonly open: (caller: WorkCaller, chainDepth: number) => Promise<WorkspaceScope>
 }
 
+/** A query for the next documents that took too long at each attempt. It would do so again. */
+export class QueryTooSlow extends Problem {
+  constructor(cause: Problem, { actor }: WorkspaceScope) {
+    const hint = isPublicRole(actor.role) ? cause.publicHint : cause.fullHint
+    super('query_timeout', { detail: `The query for the next documents took too long. ${hint}`, cause })
+  }
+}
+
 /**
  * Goes on with a bulk change for some time.
  * @returns true if there is more to do
- * @throws Problem that ends it, such as `forbidden` or `insufficient_scope` if the caller has lost the right
+ * @throws QueryTooSlow; Problem that ends it, such as `forbidden` or `insufficient_scope` if the caller has lost the right
  */
 export async function changeDocuments({ record, open }: BulkScopes, id: string): Promise<boolean> {
   const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
@@ -105,8 +119,19 @@ class BulkStep {
     return documents.length > 0
   }
 
-  /** The next documents behind one. */
-  async #find(after: string | null): Promise<{ documents: readonly Document[]; isAtomic: boolean }> {
+  /** The next documents behind one. @throws QueryTooSlow */
+  async #find(after: string | null): Promise<Found> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#query(after)
+      } catch (error) {
+        if (!(error instanceof Problem) || error.code !== 'query_timeout') throw error
+        if (attempt >= COLLECTION_LIMITS.bulkTimeoutsMax) throw new QueryTooSlow(error, this.#scope)
+      }
+    }
+  }
+
+  async #query(after: string | null): Promise<Found> {
     const { collection: name, verb } = this.#change
     const filter = existing(this.#change)
     const limit = COLLECTION_LIMITS.bulkDocuments[verb]
@@ -128,7 +153,7 @@ class BulkStep {
       await writeAll(this.#scope, wanted, { once: this.#once(documents) })
       this.#after = documents.at(-1)?.id ?? null
     } catch (error) {
-      if (!(error instanceof Problem) || error.status >= 500 || ENDS_ALL.has(error.code)) throw error
+      if (!(error instanceof Problem) || !mayDivide(error, documents)) throw error
       if (documents.length === 1) return this.#leave(first, error)
       const half = Math.ceil(documents.length / 2)
       await this.#make(documents.slice(0, half))
@@ -203,6 +228,10 @@ class BulkStep {
     this.#after = document.id
   }
 }
+
+/** True if fewer documents may succeed: one of them stands in the way, or they take too long together. */
+const mayDivide = ({ code, status }: Problem, documents: readonly Document[]): boolean =>
+  code === 'overloaded' ? documents.length > 1 : status < 500 && !ENDS_ALL.has(code)
 
 /** Problems that are not about one document. */
 const ENDS_ALL: ReadonlySet<string> = new Set(['idempotency_in_flight', 'quota_exceeded', 'rate_limited'])
