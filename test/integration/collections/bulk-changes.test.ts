@@ -367,3 +367,22 @@ test('query for the documents that takes too long: ends the bulk change, which n
     })
   })
 })
+
+test('documents that come to match after they were counted: the bulk change ends before it exceeds max_documents', async () => {
+  const collection = unique('bulk')
+  await fill(collection, numbered(150))
+  const node = await startBulkNode(workspace)
+  try {
+    const request = { filter: {}, data: { kind: 'c' } }
+    const [enough, few] = [
+      await node.record({ collection, request, max_documents: 150 }),
+      await node.record({ collection, request: { ...request, data: { kind: 'd' } }, max_documents: 120 }),
+    ]
+    expect(await node.make(enough)).toBe(false)
+    await expect(node.make(few)).rejects.toMatchObject({ code: 'too_many_matches' })
+    const { body } = await call('GET', path(collection, `bulk-changes/${few}`), { as: workspace.service })
+    expect(body).toMatchObject({ matched: 100, changed: 100 })
+  } finally {
+    await node.close()
+  }
+})

@@ -53,7 +53,9 @@ const SELECTING = {
   max_documents: Type.Optional(
     Type.Integer({
       minimum: 1,
-      description: 'Number of documents that may match at most. If more match, nothing is changed.',
+      maximum: 2_147_483_647,
+      description:
+        'Number of documents that may match at most. If more match, nothing is changed; if others come to match while it goes on, it ends with `too_many_matches` before it would exceed the number.',
     }),
   ),
   dry_run: Type.Optional(
@@ -142,7 +144,7 @@ async function begin(
       detail: `${matched} documents match, which is more than \`max_documents\`. Nothing was changed.`,
       members: { matched },
     })
-  if (earlier === undefined) await record(scope, { id, name, verb, request: { filter, ...change } })
+  if (earlier === undefined) await record(scope, { id, name, verb, max, request: { filter, ...change } })
   await startBulkChange(scope, id)
   if (wait > 0) await workflowsOf(scope).ended(workflowOf(scope, id), wait * 1_000)
   return readRecord(scope, name, id)
@@ -193,13 +195,21 @@ async function record(
     id,
     name,
     verb,
+    max = null,
     request,
-  }: { readonly id: string; readonly name: string; readonly verb: string; readonly request: BulkRequest },
+  }: {
+    readonly id: string
+    readonly name: string
+    readonly verb: string
+    readonly max: number | null | undefined
+    readonly request: BulkRequest
+  },
 ): Promise<void> {
   const [caller, trigger] = [JSON.stringify(callerOf(scope)), JSON.stringify(triggerOf(scope))]
   const recorded = await scope.rows(sql`
-    insert into bulk_changes (id, collection, verb, request, caller, trigger)
-    select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${caller}::jsonb, ${trigger}::jsonb
+    insert into bulk_changes (id, collection, verb, request, caller, trigger, max_documents)
+    select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${caller}::jsonb, ${trigger}::jsonb,
+      ${max}::integer
     where (select count(*) from bulk_changes where ended_at is null) < ${COLLECTION_LIMITS.bulkChangesOpenMax}
     returning id`)
   if (recorded.length === 0)

@@ -30,6 +30,8 @@ interface Recorded {
   readonly caller: WorkCaller
   readonly trigger: FunctionTrigger
   readonly last_id: string | null
+  readonly matched: number
+  readonly max_documents: number | null
   readonly begun: Document | null
   readonly created_at: string
 }
@@ -69,7 +71,7 @@ export async function changeDocuments({ record, open }: BulkScopes, id: string):
   const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
   while (performance.now() < untilMs) {
     const row = await record.row<Recorded>(sql`
-      select id, collection, verb, request, caller, trigger, last_id, begun, created_at from bulk_changes
+      select id, collection, verb, request, caller, trigger, last_id, matched::integer, max_documents, begun, created_at from bulk_changes
       where id = ${id} and ended_at is null`)
     if (row === undefined) return false
     const { caller, lost } = await currentCaller(record, row)
@@ -108,6 +110,7 @@ class BulkStep {
   /** @returns false if no document is left */
   async run(): Promise<boolean> {
     const { documents, isAtomic } = await this.#find(this.#after)
+    this.#requireFewer(documents)
     try {
       if (isAtomic) await this.#make(documents)
       else for (const document of documents) await this.#make([document])
@@ -117,6 +120,15 @@ class BulkStep {
       return true
     }
     return documents.length > 0
+  }
+
+  /** Documents that others change may come to match after they were counted. @throws Problem `too_many_matches` */
+  #requireFewer(documents: readonly Document[]): void {
+    const { matched, max_documents: max } = this.#change
+    if (max === null || matched + documents.length <= max) return
+    throw new Problem('too_many_matches', {
+      detail: `More documents match now than \`max_documents\`, ${max}. Those that it has changed until then stay changed.`,
+    })
   }
 
   /** The next documents behind one. @throws QueryTooSlow */

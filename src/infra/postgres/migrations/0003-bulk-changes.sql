@@ -13,6 +13,8 @@ create table tenon.bulk_changes (
   caller jsonb not null,
   -- The run or the request that has asked for it, and the number of runs that started one another up to it (core/work.ts, FunctionTrigger).
   trigger jsonb not null,
+  -- With more documents the change ends; null for any number.
+  max_documents integer,
   -- The end user who has asked for it; null if none has.
   owner text collate "C" default tenon.caller() ->> 'id',
   -- The request and the trace that it belongs to (core/trace.ts).
@@ -48,7 +50,7 @@ create policy "user" on tenon.bulk_changes to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and owner = tenon.caller() ->> 'id');
 grant select on tenon.bulk_changes to tenon_service, tenon_user;
 -- Progress is written in the transaction that changes the documents, which has the rights of the caller.
-grant insert (id, collection, verb, request, caller, trigger),
+grant insert (id, collection, verb, request, caller, trigger, max_documents),
   update (status, last_id, begun, matched, changed, failed, failures, ended_at)
   on tenon.bulk_changes to tenon_service, tenon_user;
 create policy reconciler on tenon.bulk_changes to tenon_reconciler using (true);
