@@ -152,7 +152,7 @@ const callHost = async (invocation, method, given) => {
 }
 
 const METHODS = {
-  collections: ['create', 'get', 'query', 'list', 'aggregate', 'update', 'patch', 'delete'],
+  collections: ['create', 'get', 'query', 'list', 'aggregate', 'update', 'patch', 'delete', 'updateMany', 'deleteMany'],
   objects: ['get', 'put', 'delete', 'list'],
   events: ['publish'],
   functions: ['invoke'],
