@@ -13,6 +13,7 @@ import type {
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   BulkChangeInput,
+  BulkProgress,
   FirstAttempt,
   FunctionAttempt,
   FunctionRunInput,
@@ -66,8 +67,8 @@ export interface Activities {
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */
   indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
-  /** Goes on with a bulk change for some seconds; a repeated attempt changes nothing twice. Returns true if it has more to do. */
-  changeDocuments(input: BulkChangeInput): Promise<boolean>
+  /** Goes on with a bulk change for some seconds; a repeated attempt changes nothing twice. Returns whether it has more to do. */
+  changeDocuments(input: BulkChangeInput): Promise<BulkProgress>
   /** Ends a bulk change as failed; idempotent. */
   failBulkChange(input: BulkChangeInput, failure: WorkFailure): Promise<void>
   /** Changes the state of a tenant or workspace, unless it was changed since the request; idempotent. */

@@ -4,9 +4,7 @@ import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
-import { Suspended } from '../access/tenant-states.ts'
 import type { Platform } from '../app/platform.ts'
-import { Problem } from '../core/problem.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import { endAsFailed } from '../features/collections/bulk/bulk-change.ts'
@@ -146,14 +144,9 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
   }
 }
 
-/** A bulk change waits while its workspace is suspended, as long as it waits for a server that is away. */
 const bulkScopes = (call: ActivityContext, scopes: Scopes): BulkScopes => ({
   record: scopes.workspace(call, 'workspace_admin'),
-  open: (caller, chainDepth) =>
-    scopes.openActorScope(call, actorFor({ ...call, chainDepth }, caller)).catch((error: unknown) => {
-      if (!(error instanceof Suspended)) throw error
-      throw new Problem('dependency_unavailable', { detail: error.message, cause: error })
-    }),
+  open: (caller, chainDepth) => scopes.openActorScope(call, actorFor({ ...call, chainDepth }, caller)),
 })
 
 /** A slow query is tried a few times; another attempt of the activity would only try it again. */

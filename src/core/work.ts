@@ -99,6 +99,9 @@ export interface BulkChangeInput {
   readonly bulk_id: string
 }
 
+/** How far an attempt at a bulk change has come. `suspended`: nothing goes on until its workspace is resumed. */
+export type BulkProgress = 'ended' | 'more' | 'suspended'
+
 /** The reason why a job failed, as its record shows it. */
 export interface WorkFailure {
   readonly code: string

@@ -35,6 +35,8 @@ export const COLLECTION_LIMITS = {
   bulkServedMs: 5_000,
   /** Milliseconds for which a step of a bulk change waits for a server that is away. Then the change has failed. */
   bulkStepMs: 86_400_000,
+  /** Milliseconds after which a bulk change of a suspended workspace asks whether it was resumed. Then it asks again. */
+  bulkSuspendedMs: 30_000,
   /** Times that a document which others change at the moment is tried. Then it counts as failed. */
   bulkAttemptsMax: 10,
   /** Attempts at a query for the next documents of a bulk change, each of which took too long. Then the change has failed with `query_timeout`. */

@@ -5,6 +5,7 @@ import {
   ApplicationFailure,
   continueAsNew,
   proxyActivities,
+  sleep,
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
@@ -13,7 +14,7 @@ import { COLLECTION_LIMITS } from '../../features/collections/limits.ts'
 import { RETRIES } from '../retries.ts'
 import { workFailureOf } from './work-failure.ts'
 
-/** A step waits while a server is away, or the workspace is suspended. */
+/** A step waits while a server is away. */
 const { changeDocuments } = proxyActivities<Activities>({
   taskQueue: QUEUES.calls,
   startToCloseTimeout: '2m',
@@ -34,9 +35,14 @@ const { failBulkChange } = proxyActivities<Activities>({
 /** @throws ApplicationFailure if the change has failed, so that the Temporal UI shows the workflow as failed */
 export async function bulkChange(input: BulkChangeInput): Promise<void> {
   try {
-    while (await changeDocuments(input))
+    for (let progress = await changeDocuments(input); progress !== 'ended'; ) {
+      // However long it lasts: the limit of a step is about servers.
+      if (progress === 'suspended')
+        await sleep(COLLECTION_LIMITS.bulkSuspendedMs, { summary: 'the workspace is suspended' })
       // Temporal ends a workflow whose history grows too long.
       if (workflowInfo().continueAsNewSuggested) await continueAsNew<typeof bulkChange>(input)
+      progress = await changeDocuments(input)
+    }
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error
     const failure = workFailureOf(error, 'The worker that changed the documents was lost, or took too long.')

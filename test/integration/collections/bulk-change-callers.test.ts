@@ -62,7 +62,7 @@ test('key that loses its scope before the end: the bulk change ends, and changes
     await node.record({ collection, request, caller }),
     await node.record({ collection, request, caller }),
   ]
-  expect(await node.make(before)).toBe(false)
+  expect(await node.make(before)).toBe('ended')
   expect((await keysOf(workspace).change(key.id, { scopes: ['collections:read'] })).status).toBe(200)
   await expect(node.make(after)).rejects.toMatchObject({ code: 'insufficient_scope' })
   expect(await recordOf(collection, before)).toMatchObject({ status: 'completed', changed: 3 })

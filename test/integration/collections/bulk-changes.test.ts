@@ -275,7 +275,7 @@ test('three workers at the same bulk change: each document is changed once', asy
       body: { filter: {}, all: true, data: { kind: 'c' } },
     })
     const work = async () => {
-      while (await node.make(begun.id));
+      while ((await node.make(begun.id)) === 'more');
     }
     await Promise.all([work(), work()])
     const one = path(collection, `bulk-changes/${begun.id}`)
@@ -302,6 +302,30 @@ test('request repeated with its Idempotency-Key: one bulk change', async () => {
   expect(second.body.id).toBe(first.body.id)
   const { body } = await call('GET', path(collection, 'bulk-changes'), { as: workspace.service })
   expect(body.data).toHaveLength(1)
+})
+
+test('suspended workspace: an attempt at a bulk change is no failure, however long it lasts', async () => {
+  const of = await createTestWorkspace()
+  const collection = unique('bulk')
+  await fill(collection, numbered(5), of.service)
+  const node = await startBulkNode(of)
+  try {
+    const id = await node.record({ collection, request: { filter: {}, data: { n: 9 } } })
+    const state = (to: string) =>
+      call('POST', `/v1/workspaces/${of.workspaceId}/${to}`, { as: of.operator, body: {} })
+    expect((await state('suspend')).status).toBeLessThan(300)
+    await eventually(async () => {
+      const { body } = await call('GET', `/v1/workspaces/${of.workspaceId}`, { as: of.operator })
+      return body.state === 'suspended' || undefined
+    })
+    expect(await node.make(id)).toBe('suspended')
+    expect((await state('resume')).status).toBeLessThan(300)
+    await eventually(async () => ((await node.make(id)) === 'ended' ? true : undefined))
+    const { body } = await call('GET', path(collection, `bulk-changes/${id}`), { as: of.service })
+    expect(body).toMatchObject({ status: 'completed', changed: 5 })
+  } finally {
+    await node.close()
+  }
 })
 
 test('suspended workspace: the bulk change waits, and goes on when it is resumed', async () => {
@@ -378,7 +402,7 @@ test('documents that come to match after they were counted: the bulk change ends
       await node.record({ collection, request, max_documents: 150 }),
       await node.record({ collection, request: { ...request, data: { kind: 'd' } }, max_documents: 120 }),
     ]
-    expect(await node.make(enough)).toBe(false)
+    expect(await node.make(enough)).toBe('ended')
     await expect(node.make(few)).rejects.toMatchObject({ code: 'too_many_matches' })
     const { body } = await call('GET', path(collection, `bulk-changes/${few}`), { as: workspace.service })
     expect(body).toMatchObject({ matched: 100, changed: 100 })

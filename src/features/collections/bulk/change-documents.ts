@@ -3,9 +3,10 @@
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import { permitActor } from '../../../access/permission.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { Suspended } from '../../../access/tenant-states.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FunctionTrigger, WorkCaller } from '../../../core/work.ts'
+import type { BulkProgress, FunctionTrigger, WorkCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { currentCaller } from '../../runs/caller.ts'
 import { updateBy } from '../batch-operations.ts'
@@ -50,7 +51,7 @@ interface Found {
 export interface BulkScopes {
   /** Reads the record as an admin of the workspace. */
   readonly record: WorkspaceScope
-  /** The workspace with the rights of the caller, at a depth of a chain of runs. @throws Problem while the workspace is suspended */
+  /** The workspace with the rights of the caller, at a depth of a chain of runs. @throws Suspended */
   readonly open: (caller: WorkCaller, chainDepth: number) => Promise<WorkspaceScope>
 }
 
@@ -64,16 +65,25 @@ export class QueryTooSlow extends Problem {
 
 /**
  * Goes on with a bulk change for some time.
- * @returns true if there is more to do
+ * @returns whether there is more to do, and if so now or when the workspace may have been resumed
  * @throws QueryTooSlow; Problem that ends it, such as `forbidden` or `insufficient_scope` if the caller has lost the right
  */
-export async function changeDocuments({ record, open }: BulkScopes, id: string): Promise<boolean> {
+export async function changeDocuments(scopes: BulkScopes, id: string): Promise<BulkProgress> {
+  try {
+    return await changeSome(scopes, id)
+  } catch (error) {
+    if (!(error instanceof Suspended)) throw error
+    return 'suspended'
+  }
+}
+
+async function changeSome({ record, open }: BulkScopes, id: string): Promise<BulkProgress> {
   const untilMs = performance.now() + COLLECTION_LIMITS.bulkServedMs
   while (performance.now() < untilMs) {
     const row = await record.row<Recorded>(sql`
       select id, collection, verb, request, caller, trigger, last_id, matched::integer, max_documents, begun, created_at from bulk_changes
       where id = ${id} and ended_at is null`)
-    if (row === undefined) return false
+    if (row === undefined) return 'ended'
     const { caller, lost } = await currentCaller(record, row)
     if (lost !== undefined) throw new Problem('forbidden', { detail: `The bulk change was ended: ${lost}.` })
     const scope = await open(caller, row.trigger.chain_depth ?? 0)
@@ -83,10 +93,10 @@ export async function changeDocuments({ record, open }: BulkScopes, id: string):
     if (!hasMore) {
       await scope.batch(sql`
         update bulk_changes set status = 'completed', ended_at = now() where id = ${id} and ended_at is null`)
-      return false
+      return 'ended'
     }
   }
-  return true
+  return 'more'
 }
 
 const OPERATIONS = { update: updateMany, delete: deleteMany } as const
