@@ -29,8 +29,8 @@ export const COLLECTION_LIMITS = {
   // Bulk changes
   /** Documents that a bulk change looks at together, by what it does. Further ones are next. */
   bulkDocuments: { update: 100, delete: 500 },
-  /** Bulk changes of a workspace that are under way; of a user, the own ones. A further one is refused with `state_conflict`. */
-  bulkChangesOpenMax: 10,
+  /** Bulk changes that are under way, by who asks: of a user, and of all others of the workspace together. A further one is refused with `state_conflict`. */
+  bulkChangesOpenMax: { user: 3, service: 10 },
   /** Milliseconds for which one attempt of a bulk change goes on. Then the next one does. */
   bulkServedMs: 5_000,
   /** Milliseconds for which a step of a bulk change waits for a server that is away. Then the change has failed. */

@@ -7,7 +7,15 @@ import { type BulkNode, startBulkNode } from '../../support/fixtures/bulk-change
 import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { completed, deployTriggered, onTopics } from '../../support/fixtures/function-triggers.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
-import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 let node: BulkNode
@@ -79,4 +87,30 @@ test('function with scopes of its own, called by a key with fewer: its bulk chan
     status: 'completed',
     changed: 3,
   })
+})
+
+test('users with as many bulk changes as they may have: keep neither other users nor keys from theirs', async () => {
+  const collection = unique('orders')
+  const { workspaceId: workspace_id, operator: as } = workspace
+  const access = { user: { read: true, update: true } }
+  const schema = { workspace_id, collection, store: 'relational', schema: {}, access }
+  const declared = await call('POST', '/v1/schemas', { as, body: schema })
+  expect(declared.status, JSON.stringify(declared.body)).toBe(201)
+  await fill(collection, 1)
+  const [users, request] = [Array.from({ length: 4 }, () => unique('user')), { filter: {}, data: { n: 2 } }]
+  for (const owner of users) for (let n = 0; n < 3; n++) await node.record({ collection, request, owner })
+  const ask = async (who: Caller) => {
+    const body = { filter: {}, all: true, data: { n: 3 } }
+    const reply = await call('POST', path(collection, 'update-many'), { as: who, body, headers: DONE })
+    return [reply.status, reply.body.code ?? reply.body.status]
+  }
+  expect(await ask(await userToken(workspace, users[0] ?? ''))).toEqual([409, 'state_conflict'])
+  expect(await ask(await userToken(workspace, unique('user')))).toEqual([202, 'completed'])
+  expect(await ask(workspace.service)).toEqual([202, 'completed'])
+  for (let n = 0; n < 10; n++) await node.record({ collection, request })
+  expect(await ask(workspace.service)).toEqual([409, 'state_conflict'])
+  await asSuperuser(
+    'update tenon.bulk_changes set ended_at = now() where workspace_id = $1 and ended_at is null',
+    [workspace_id],
+  )
 })

@@ -188,7 +188,10 @@ async function count(
   })
 }
 
-/** @throws Problem `state_conflict` if too many bulk changes of the workspace are under way, or it would be too deep in a chain */
+/**
+ * Those of users count for each user alone: they can keep neither others nor the keys of the workspace from theirs.
+ * @throws Problem `state_conflict` if too many of the caller are under way, or it would be too deep in a chain
+ */
 async function record(
   scope: WorkspaceScope,
   {
@@ -205,16 +208,19 @@ async function record(
     readonly request: BulkRequest
   },
 ): Promise<void> {
+  const { user: ofUser, service: ofKeys } = COLLECTION_LIMITS.bulkChangesOpenMax
+  const openMax = scope.actor.role === 'user' ? ofUser : ofKeys
   const [caller, trigger] = [JSON.stringify(callerOf(scope)), JSON.stringify(triggerOf(scope))]
   const recorded = await scope.rows(sql`
     insert into bulk_changes (id, collection, verb, request, caller, trigger, max_documents)
     select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${caller}::jsonb, ${trigger}::jsonb,
       ${max}::integer
-    where (select count(*) from bulk_changes where ended_at is null) < ${COLLECTION_LIMITS.bulkChangesOpenMax}
+    where (select count(*) from bulk_changes
+      where ended_at is null and owner is not distinct from tenon.caller() ->> 'id') < ${openMax}
     returning id`)
   if (recorded.length === 0)
     throw new Problem('state_conflict', {
-      detail: `${COLLECTION_LIMITS.bulkChangesOpenMax} bulk changes are under way, which is the maximum. Send the request again when one of them has ended.`,
+      detail: `${openMax} bulk changes are under way, which is the maximum. Send the request again when one of them has ended.`,
     })
 }
 
