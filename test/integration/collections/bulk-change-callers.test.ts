@@ -12,6 +12,7 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  eventually,
   type TestWorkspace,
   unique,
   userToken,
@@ -113,4 +114,23 @@ test('users with as many bulk changes as they may have: keep neither other users
     'update tenon.bulk_changes set ended_at = now() where workspace_id = $1 and ended_at is null',
     [workspace_id],
   )
+})
+
+test('Temporal does not answer: 202 with the bulk change that is recorded, which is made later', async () => {
+  const collection = unique('orders')
+  await fill(collection, 2)
+  const away = await startBulkNode(workspace, { TEMPORAL_ADDRESS: '127.0.0.1:1' })
+  try {
+    const { status, body } = await call('POST', path(collection, 'update-many'), {
+      ...{ as: workspace.service, at: away.at, body: { filter: {}, all: true, data: { n: 7 } } },
+    })
+    expect([status, body]).toMatchObject([202, { status: 'queued', matched: 0, ended_at: null }])
+    const ended = await eventually(async () => {
+      const now = await recordOf(collection, body.id)
+      return now.ended_at === null ? undefined : now
+    }, 120_000)
+    expect(ended).toMatchObject({ status: 'completed', changed: 2 })
+  } finally {
+    await away.close()
+  }
 })

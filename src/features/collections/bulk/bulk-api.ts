@@ -9,6 +9,7 @@ import type { Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { isUnavailable } from '../../../infra/retry.ts'
 import { SHARED_LIMITS } from '../../limits.ts'
 import { bodyProblem, findRow, listPage, nextChainDepth } from '../../operation-helpers.ts'
 import { callerOf, callTrigger } from '../../runs/caller.ts'
@@ -145,7 +146,11 @@ async function begin(
       members: { matched },
     })
   if (earlier === undefined) await record(scope, { id, name, verb, max, request: { filter, ...change } })
-  await startBulkChange(scope, id)
+  // What is recorded will be made: without an answer of Temporal, the reconciler starts it.
+  await startBulkChange(scope, id).catch((error: unknown) => {
+    if (!isUnavailable(error)) throw error
+    scope.logError(error, 'bulk change not started yet')
+  })
   if (wait > 0) await workflowsOf(scope).ended(workflowOf(scope, id), wait * 1_000)
   return readRecord(scope, name, id)
 }
