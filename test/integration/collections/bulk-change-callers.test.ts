@@ -2,10 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CHAIN_DEPTH_HEADER } from '../../../src/core/execution.ts'
+import { deleteMany as deleteManyDocuments } from '../../../src/features/collections/bulk/bulk-api.ts'
 import { SHARED_LIMITS } from '../../../src/features/limits.ts'
 import { type BulkNode, startBulkNode } from '../../support/fixtures/bulk-changes.ts'
-import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { completed, deployTriggered, onTopics } from '../../support/fixtures/function-triggers.ts'
+import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   asSuperuser,
@@ -133,4 +134,20 @@ test('Temporal does not answer: 202 with the bulk change that is recorded, which
   } finally {
     await away.close()
   }
+})
+
+test('attempts at one request at once, and another after its end: one bulk change', async () => {
+  const collection = unique('orders')
+  await fill(collection, 4)
+  const [seed, input] = [
+    unique('seed'),
+    { name: collection, filter: {}, all: true, max_documents: 4, wait: 20 },
+  ]
+  const attempt = async () => deleteManyDocuments.run(await node.attempt(seed), input)
+  const made = await Promise.all([attempt(), attempt(), attempt(), attempt()])
+  await fill(collection, 5)
+  const ids = [...made, await attempt()].map((reply) => 'id' in reply && reply.id)
+  expect(new Set(ids)).toEqual(new Set([expect.stringMatching(/^bulk_/)]))
+  const { body } = await call('GET', path(collection, 'bulk-changes'), { as: workspace.service })
+  expect(body.data).toMatchObject([{ id: ids[0], status: 'completed', changed: 4 }])
 })

@@ -132,20 +132,13 @@ async function begin(
   if (Object.keys(filter).length === 0 && !all)
     throw bodyProblem('/filter', 'is empty', 'filter is empty. For all documents, send `"all": true`.')
   const id = scope.newId('bulk')
-  const earlier = await findRecord(scope, name, id)
-  const { matched, sample } = await count(scope, {
-    name,
-    verb,
-    filter,
-    isCounted: dry_run || max !== undefined,
-  })
-  if (dry_run) return { dry_run: true, matched, sample }
-  if (max !== undefined && matched > max && earlier === undefined)
-    throw new Problem('too_many_matches', {
-      detail: `${matched} documents match, which is more than \`max_documents\`. Nothing was changed.`,
-      members: { matched },
-    })
-  if (earlier === undefined) await record(scope, { id, name, verb, max, request: { filter, ...change } })
+  if (dry_run) return { dry_run: true, ...(await count(scope, { name, verb, filter, isCounted: true })) }
+  // An earlier attempt of the request has counted, and may have changed what matched.
+  if ((await findRecord(scope, name, id)) === undefined) {
+    const { matched } = await count(scope, { name, verb, filter, isCounted: max !== undefined })
+    if (max !== undefined && matched > max) throw tooMany(matched)
+    await record(scope, { id, name, verb, max, request: { filter, ...change } })
+  }
   // What is recorded will be made: without an answer of Temporal, the reconciler starts it.
   await startBulkChange(scope, id).catch((error: unknown) => {
     if (!isUnavailable(error)) throw error
@@ -154,6 +147,12 @@ async function begin(
   if (wait > 0) await workflowsOf(scope).ended(workflowOf(scope, id), wait * 1_000)
   return readRecord(scope, name, id)
 }
+
+const tooMany = (matched: number) =>
+  new Problem('too_many_matches', {
+    detail: `${matched} documents match, which is more than \`max_documents\`. Nothing was changed.`,
+    members: { matched },
+  })
 
 /** @throws Problem `state_conflict` if runs and bulk changes that start one another are too deep */
 function triggerOf(scope: WorkspaceScope): FunctionTrigger {
@@ -222,8 +221,9 @@ async function record(
       ${max}::integer
     where (select count(*) from bulk_changes
       where ended_at is null and owner is not distinct from tenon.caller() ->> 'id') < ${openMax}
-    returning id`)
-  if (recorded.length === 0)
+    on conflict do nothing returning id`)
+  // Another attempt of the request may have recorded it meanwhile.
+  if (recorded.length === 0 && (await findRecord(scope, name, id)) === undefined)
     throw new Problem('state_conflict', {
       detail: `${openMax} bulk changes are under way, which is the maximum. Send the request again when one of them has ended.`,
     })
