@@ -233,7 +233,7 @@ export const PRIVILEGES = {
     from: WRITERS_AND_USERS,
     to: ADMIN,
     reason:
-      'Reads the profile of a user, and executions, runs and approvals that name the user, for that user or a service key.',
+      'Reads the profile of a user, and executions, runs, bulk changes and approvals that name the user, for that user or a service key.',
   },
   'people.data': {
     module: 'features/people/personal-data',
@@ -249,7 +249,7 @@ export const PRIVILEGES = {
     from: ADMINS,
     to: ADMIN,
     reason:
-      'Counts executions, runs and approvals that name a user, and replaces the id of one who is made anonymous; returns numbers only.',
+      'Counts executions, runs, bulk changes and approvals that name a user, and replaces the id of one who is made anonymous; returns numbers only.',
   },
   'people.changes': {
     module: 'features/people/anonymous-data',

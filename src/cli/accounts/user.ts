@@ -112,6 +112,7 @@ interface Preview {
   readonly objects: number
   readonly executions?: number
   readonly runs?: number
+  readonly bulk_changes?: number
   readonly approvals?: number
 }
 
@@ -138,8 +139,8 @@ function refuse({ id, email }: User, fate: string, counts: Preview | undefined):
   const { documents, ...others } = counts
   const data = [
     ...Object.entries(documents).map(([name, n]) => `documents of ${name}: ${n}`),
-    ...(['objects', 'executions', 'runs', 'approvals'] as const).flatMap((name) =>
-      others[name] === undefined ? [] : [`${name}: ${others[name]}`],
+    ...(['objects', 'executions', 'runs', 'bulk_changes', 'approvals'] as const).flatMap((name) =>
+      others[name] === undefined ? [] : [`${name.replace('_', ' ')}: ${others[name]}`],
     ),
   ]
   return fate === 'delete'

@@ -14,6 +14,7 @@ import { TENANT_LIMITS } from '../tenants/limits.ts'
 import {
   deleteUploads,
   isBehind,
+  isBulkChangeOf,
   isCallerOf,
   isInApproval,
   isOwn,
@@ -36,6 +37,7 @@ const PAGE = 500
 export interface TraceCounts {
   readonly executions: number
   readonly runs: number
+  readonly bulk_changes: number
   readonly approvals: number
 }
 
@@ -46,6 +48,7 @@ export async function countTraces(
   return openRecords(scope, service.ref).row<TraceCounts>(sql`select
     (select count(*) from executions where ${isBehind(userId)})::integer as executions,
     (select count(*) from function_runs where ${isCallerOf(userId)})::integer as runs,
+    (select count(*) from bulk_changes where ${isBulkChangeOf(userId)})::integer as bulk_changes,
     (select count(*) from approvals where ${isInApproval(userId)})::integer as approvals`)
 }
 
@@ -58,13 +61,15 @@ export async function requireEndedWork(scope: AdminScope, person: Person): Promi
   const row = await openRecords(scope, person.service.ref).row<{
     executions: number
     runs: number
+    changes: number
   }>(sql`select
     (select count(*) from executions where ended_at is null and ${isBehind(person.userId)})::integer as executions,
-    (select count(*) from function_runs where ended_at is null and ${isCallerOf(person.userId)})::integer as runs`)
-  const { executions = 0, runs = 0 } = row ?? {}
-  if (executions + runs === 0) return
+    (select count(*) from function_runs where ended_at is null and ${isCallerOf(person.userId)})::integer as runs,
+    (select count(*) from bulk_changes where ended_at is null and ${isBulkChangeOf(person.userId)})::integer as changes`)
+  const { executions = 0, runs = 0, changes = 0 } = row ?? {}
+  if (executions + runs + changes === 0) return
   throw new Problem('dependency_unavailable', {
-    detail: `${executions} executions and ${runs} runs of functions that the user has started or caused have not ended. Cancel them, or wait for their end.`,
+    detail: `${executions} executions, ${runs} runs of functions and ${changes} bulk changes that the user has started or caused have not ended. Cancel them, or wait for their end.`,
   })
 }
 
@@ -178,7 +183,17 @@ const runsPage: RecordPage = (former, after) => sql`
     where id in (select id from named)
   ) ${LAST}`
 
-const RECORDS = [executionsPage, approvalsPage, runsPage] as const
+/** One that has ended needs no rights any more: what it kept of them describes the user. */
+const bulkChangesPage: RecordPage = (former, after) => sql`
+  with ${pageOf(sql`bulk_changes`, after)}, changed as (
+    update bulk_changes set ${replaced(former, sql`owner`, sql`text`)}, ${replaced(former, sql`request`, sql`jsonb`)},
+      ${replaced(former, sql`failures`, sql`jsonb`)}, ${replaced(former, sql`error`, sql`jsonb`)},
+      caller = case when ${mentions(former.userId, sql`caller`)}
+        then jsonb_build_object('subject', ${former.pseudonym}::text, 'role', caller ->> 'role') else caller end
+    where id in (select id from page) and ${mentions(former.userId, sql`owner, request, failures, error, caller`)}
+  ) ${LAST}`
+
+const RECORDS = [executionsPage, approvalsPage, runsPage, bulkChangesPage] as const
 
 /** How far the records have been looked at: those of a kind up to an id. */
 interface Progress {

@@ -39,6 +39,9 @@ const Preview = Type.Object({
   runs: Type.Optional(
     Type.Integer({ description: 'Number of runs of functions that the user has started or caused.' }),
   ),
+  bulk_changes: Type.Optional(
+    Type.Integer({ description: 'Number of bulk changes that the user has asked for or caused.' }),
+  ),
   approvals: Type.Optional(Type.Integer({ description: 'Number of approvals that name the user.' })),
 })
 

@@ -19,6 +19,7 @@ import { allPages, allRows, NDJSON, ndjsonDownload } from '../operation-helpers.
 import {
   findPersonIn,
   isBehind,
+  isBulkChangeOf,
   isCallerOf,
   isInApproval,
   isOwn,
@@ -47,7 +48,7 @@ export const exportUser = workspaceOperation({
   output: Type.Unsafe<ByteReply>(
     Type.Unknown({
       description:
-        'One record per line, `{"type": "profile" | "document" | "object" | "execution" | "run" | "approval", …}`, the last one `{"type": "end", "records": n}`: without it the export is not complete. An object has a link that works for a day.',
+        'One record per line, `{"type": "profile" | "document" | "object" | "execution" | "run" | "bulk_change" | "approval", …}`, the last one `{"type": "end", "records": n}`: without it the export is not complete. An object has a link that works for a day.',
     }),
   ),
   http: { method: 'GET', path: '/v1/users/{id}/export', reply: 'bytes', bytesType: NDJSON },
@@ -158,6 +159,13 @@ const RECORDS: Readonly<Record<string, RecordType>> = {
     page: (userId, after) => sql`
     select id, function_id, version, status, ${RELATION(userId)}, input, result, created_at, ended_at from function_runs
     where ${isCallerOf(userId)} and id > ${after} order by id limit ${PAGE}`,
+  },
+  bulk_change: {
+    shape: Type.Object({ request: Payload }),
+    page: (userId, after) => sql`
+    select id, collection, verb, status, case when owner = ${userId} then 'started' else 'caused' end as relation, request,
+      matched::integer, changed::integer, failed::integer, created_at, ended_at from bulk_changes
+    where ${isBulkChangeOf(userId)} and id > ${after} order by id limit ${PAGE}`,
   },
   approval: {
     shape: Type.Pick(Approval, ['title', 'decisions']),

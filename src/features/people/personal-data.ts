@@ -134,6 +134,10 @@ export const isBehind = (userId: string): Sql => sql`(started_by = ${userId} or 
 export const isCallerOf = (userId: string): Sql =>
   sql`(started_by = ${userId} or ${mentions(userId, sql`caller`)})`
 
+/** The condition on rows of `bulk_changes` that the user has asked for, or that work with the rights of the user. */
+export const isBulkChangeOf = (userId: string): Sql =>
+  sql`(owner = ${userId} or ${mentions(userId, sql`caller`)})`
+
 /** The condition on rows of `approvals` that name the user. */
 export const isInApproval = (userId: string): Sql =>
   sql`(${userId} = any(approvers || excluded) or ${mentions(userId, sql`decisions`)})`

@@ -91,6 +91,11 @@ async function addPerson() {
   const [mine] = await documentsOf('orders', id)
   const path = `/v1/collections/orders/documents/${mine?.['id']}`
   await ok(call('PATCH', path, { as: workspace.service, body: { label: 'seen' } }))
+  // The node has no worker for bulk changes.
+  const many = { filter: { _owner: id, label: 'none' }, data: { label: 'x' } }
+  const headers = { prefer: 'wait=30' }
+  const changed = await ok(callAt('POST', '/v1/collections/orders/update-many', { as, body: many, headers }))
+  expect(changed).toMatchObject({ status: 'completed', matched: 0 })
   const run = await invoke(as, fn, {}, { prefer: 'respond-async' })
   await eventually(async () => {
     const [row] = await asSuperuser<{ dead: boolean }>(
@@ -171,6 +176,7 @@ test('user: made anonymous: nothing in any store leads to the user, and all else
   expect(await findTraces(person)).toEqual(
     expect.arrayContaining([
       'a collection',
+      'bulk_changes',
       'executions',
       'function_runs',
       'objects',
@@ -184,6 +190,7 @@ test('user: made anonymous: nothing in any store leads to the user, and all else
     documents: { orders: COUNT, notes: COUNT },
     objects: 2,
     runs: 1,
+    bulk_changes: 1,
     approvals: 0,
   })
   expect(counted.body.executions).toBeGreaterThan(0)
@@ -261,7 +268,7 @@ test('work of the user: not ended: waited for by name, and no other fate of the 
     return job.steps.find(({ state }: { state: string }) => state === 'waiting')
   }, 30_000)
   expect(waiting.detail).toContain(
-    '1 executions and 0 runs of functions that the user has started or caused have not ended',
+    '1 executions, 0 runs of functions and 0 bulk changes that the user has started or caused have not ended',
   )
   for (const data of ['keep', 'delete']) {
     const refused = await call('DELETE', `/v1/users/${person.id}?data=${data}`, { as: workspace.operator })

@@ -194,6 +194,9 @@ test('export: executions and runs that the user has started, with their payloads
     await ok(call('GET', `/v1/operations/${begun.id}`, { as: service, headers: { prefer: 'wait=30' } }))
     return begun.id
   }
+  const filter = { said: 'by me' }
+  const ask = { as: person.as, body: { filter, data: { n: 1 } } }
+  const many = await ok(call('POST', '/v1/collections/orders/update-many', ask))
   const [own, behind] = [await run('by me', service), await run('by another', service)]
   await asSuperuser('update tenon.function_runs set started_by = $1 where id = $2', [person.id, own])
   await asSuperuser(
@@ -210,9 +213,10 @@ test('export: executions and runs that the user has started, with their payloads
     { id: own, relation: 'started', input: { text: 'by me' }, result: { said: 'by me' } },
     { id: behind, relation: 'caused', payloads: 'hidden' },
   ])
+  expect(of('bulk_change')).toMatchObject([{ id: many.id, relation: 'started', request: { filter } }])
   expect(JSON.stringify(records)).not.toContain('by another')
   const counted = (await remove(person.id, '?data=anonymize&dry_run=true')).body
-  expect([counted.executions, counted.runs]).toEqual([of('execution').length, of('run').length])
+  expect([counted.executions, counted.runs, counted.bulk_changes]).toEqual([2, 2, 1])
 })
 
 test('user: deleted without a word about data, or with an unknown one: data is kept', async () => {
