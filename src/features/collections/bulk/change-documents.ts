@@ -120,8 +120,9 @@ class BulkStep {
   /** @returns false if no document is left */
   async run(): Promise<boolean> {
     const { documents, isAtomic } = await this.#find(this.#after)
-    this.#requireFewer(documents)
     try {
+      if (await this.#countBegun(documents)) return true
+      this.#requireFewer(documents)
       if (isAtomic) await this.#make(documents)
       else for (const document of documents) await this.#make([document])
     } catch (error) {
@@ -166,6 +167,26 @@ class BulkStep {
     })
   }
 
+  /**
+   * In MongoDB: counts the document that an attempt before has changed and not recorded, if it does not match any more.
+   * @returns true if there was one
+   */
+  async #countBegun(documents: readonly Document[]): Promise<boolean> {
+    const { collection: name, verb, begun } = this.#change
+    if (begun === null || documents.some(({ id }) => id === begun.id)) return false
+    try {
+      const made = await withCollection(this.#scope, name, BULK_RIGHTS[verb], async (collection, inside) =>
+        collection.store.findMade?.(inside, { collection, id: begun.id, verb }, this.#effect(begun)),
+      )
+      if (made === undefined) return false
+      requireHeld(await this.#scope.rows(this.#record([begun], { changed: 1 })))
+    } catch (error) {
+      if (!(error instanceof Problem) || error.code !== 'idempotency_outcome_unknown') throw error
+      await this.#leave(begun, error)
+    }
+    return true
+  }
+
   /** Changes documents together; if one of them stands in the way, each half by itself, down to that one. */
   async #make(documents: readonly Document[]): Promise<void> {
     const [first] = documents
@@ -201,7 +222,10 @@ class BulkStep {
   }
 
   #isChanged(version: number, before: Document | undefined): boolean {
-    return this.#change.verb === 'delete' || version !== before?.version
+    const { verb, begun } = this.#change
+    if (verb === 'delete' || version !== before?.version) return true
+    // An attempt before has made this version, and was cut off before it could record that.
+    return begun?.id === before.id && version === begun.version + 1
   }
 
   #record(documents: readonly Document[], step: Partial<Step>) {
