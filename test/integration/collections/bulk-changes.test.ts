@@ -1,6 +1,7 @@
 /** Bulk changes: all documents that match a filter, each validated, within the rights of the caller, once. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { startBulkNode } from '../../support/fixtures/bulk-changes.ts'
 import {
   asSuperuser,
@@ -409,4 +410,16 @@ test('documents that come to match after they were counted: the bulk change ends
   } finally {
     await node.close()
   }
+})
+
+test('filter with as many tests and levels as there may be: is made', async () => {
+  const collection = unique('bulk')
+  await fill(collection, numbered(60))
+  const tests = Array.from({ length: COLLECTION_LIMITS.filtersMax }, (_, n) => ({ n }))
+  const nested = Array.from({ length: COLLECTION_LIMITS.filterDepthMax - 1 }).reduce<object>(
+    (filter) => ({ $and: [filter] }),
+    { $or: tests },
+  )
+  const { body } = await send(collection, 'update-many', { filter: nested, data: { kind: 'c' } })
+  expect(body).toMatchObject({ status: 'completed', matched: tests.length, changed: tests.length })
 })

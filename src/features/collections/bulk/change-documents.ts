@@ -14,7 +14,7 @@ import type { WantedChange } from '../check-changes.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
-import { BY_ID } from '../query/filter.ts'
+import { BY_ID, type Filter } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
 import { inLine } from '../scans.ts'
 import type { Once, Written } from '../store.ts'
@@ -102,8 +102,14 @@ async function changeSome({ record, open }: BulkScopes, id: string): Promise<Bul
 const OPERATIONS = { update: updateMany, delete: deleteMany } as const
 
 /** Documents that exist when the change is asked for: those that come meanwhile are not of it. */
-const existing = ({ request, created_at }: Recorded) =>
-  readBodyFilter({ $and: [request.filter, { _created_at: { lte: new Date(created_at).toISOString() } }] })
+const existing = ({ request, created_at }: Recorded): Filter => {
+  const test = { op: 'lte', value: [new Date(created_at).toISOString()] } as const
+  // Combined when it is read: in JSON the caller's filter would be one test and one level larger, and may be as large as filters are.
+  return {
+    kind: 'all',
+    of: [readBodyFilter(request.filter), { kind: 'test', path: ['_created_at'], test, not: false }],
+  }
+}
 
 class BulkStep {
   readonly #scope: WorkspaceScope
