@@ -56,7 +56,7 @@ const SELECTING = {
       minimum: 1,
       maximum: 2_147_483_647,
       description:
-        'Number of documents that may match at most. If more match, nothing is changed; if others come to match while it goes on, it ends with `too_many_matches` before it would exceed the number.',
+        'Number of documents that may match at most. If more match, nothing is changed; if others come to match meanwhile, it ends with `too_many_matches` before it would exceed the number.',
     }),
   ),
   dry_run: Type.Optional(
@@ -215,12 +215,13 @@ async function record(
   const { user: ofUser, service: ofKeys } = COLLECTION_LIMITS.bulkChangesOpenMax
   const openMax = scope.actor.role === 'user' ? ofUser : ofKeys
   const [caller, trigger] = [JSON.stringify(callerOf(scope)), JSON.stringify(triggerOf(scope))]
+  const underWay = sql`select count(*) from bulk_changes
+    where ended_at is null and owner is not distinct from tenon.caller() ->> 'id'`
   const recorded = await scope.rows(sql`
     insert into bulk_changes (id, collection, verb, request, caller, trigger, max_documents)
     select ${id}, ${name}, ${verb}, ${JSON.stringify(request)}::jsonb, ${caller}::jsonb, ${trigger}::jsonb,
       ${max}::integer
-    where (select count(*) from bulk_changes
-      where ended_at is null and owner is not distinct from tenon.caller() ->> 'id') < ${openMax}
+    where (${underWay}) < ${openMax}
     on conflict do nothing returning id`)
   // Another attempt of the request may have recorded it meanwhile.
   if (recorded.length === 0 && (await findRecord(scope, name, id)) === undefined)

@@ -144,7 +144,7 @@ class BulkStep {
     const { matched, max_documents: max } = this.#change
     if (max === null || matched + documents.length <= max) return
     throw new Problem('too_many_matches', {
-      detail: `More documents match now than \`max_documents\`, ${max}. Those that it has changed until then stay changed.`,
+      detail: `More documents match now than \`max_documents\`, ${max}. The documents that it has changed until then stay changed.`,
     })
   }
 
