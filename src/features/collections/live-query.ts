@@ -113,9 +113,10 @@ export class LiveResult {
   #frameOf(entry: Entry, bounds: Bounds): string | false {
     const change = changeOf(entry)
     const event = this.#told(change, bounds)
-    this.#shown.set(change.id, event === 'enter' || event === 'update')
+    const { id, version, after, isDeleted } = change
+    if (after === undefined && !isDeleted) this.#shown.delete(id)
+    else this.#shown.set(id, event === 'enter' || event === 'update')
     if (event === undefined) return false
-    const { id, version, after } = change
     const { selection } = this.#query
     const isShown = after !== undefined && event !== 'leave'
     const document = isShown && { document: project(toDocument(after), selection) }
@@ -123,27 +124,34 @@ export class LiveResult {
   }
 
   /** A document that the caller could not read before and cannot read now is not told of: neither its id nor that it changed. */
-  #told(change: DocumentChange, { read, filter }: Bounds): Frame | undefined {
-    const { before, after } = change
-    if (after === undefined) return isReadable(read, before) ? 'delete' : undefined
-    const isIn = isReadable(read, after) && matches(filter, after)
-    // Undefined if it is not known. A `leave` then is for those who may know of the document.
-    const wasIn =
-      before === undefined ? this.#wasIn(change, filter) : isReadable(read, before) && matches(filter, before)
-    if (isIn) return wasIn === true ? 'update' : 'enter'
+  #told(change: DocumentChange, bounds: Bounds): Frame | undefined {
+    const { read } = bounds
+    const { id, before, after } = change
+    if (change.isDeleted) {
+      const isKnown = isReadable(read, before) || (before === undefined && this.#shown.get(id) === true)
+      return isKnown ? 'delete' : undefined
+    }
+    if (after === undefined) return undefined
+    const wasIn = this.#wasIn(change, bounds)
+    if (isInResult(bounds, after)) return wasIn === true ? 'update' : 'enter'
+    // If it is not known whether it was in the result, a `leave` is for those who may know of the document.
     return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
   }
 
-  /** Whether a document of which the state before is not kept was in the result; undefined if that is not known. */
-  #wasIn({ id, isCreated }: DocumentChange, filter: Filter): boolean | undefined {
+  /** Whether the document was in the result before; undefined if that is not known. */
+  #wasIn({ id, isCreated, before }: DocumentChange, { read, filter }: Bounds): boolean | undefined {
     if (isCreated) return false
-    return hasNoFilter(filter) || this.#shown.get(id)
+    if (before !== undefined) return isReadable(read, before) && matches(filter, before)
+    return (read === true && hasNoFilter(filter)) || this.#shown.get(id)
   }
 }
 
 /** An undefined document is one that is not kept, since all callers who may read the collection read each document. */
 const isReadable = (read: Permission, document: Stored | undefined): boolean =>
   typeof read === 'boolean' ? read : document !== undefined && admits(read, document)
+
+const isInResult = (bounds: Bounds, document: Stored): boolean =>
+  isReadable(bounds.read, document) && matches(bounds.filter, document)
 
 const hasNoFilter = (filter: Filter): boolean => filter.kind === 'all' && filter.of.length === 0
 

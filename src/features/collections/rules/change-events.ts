@@ -78,7 +78,10 @@ function changedDocument(entry: Entry): Stored | undefined {
   return isDeleted ? before : after
 }
 
-/** A change of a document. The document before it is undefined if there was none, or it is not kept. */
+/**
+ * A change of a document. The document before it is undefined if there was none, or it is not kept; the one after it if it was deleted,
+ * or the event does not have it.
+ */
 export interface DocumentChange {
   readonly id: string
   readonly version: number
@@ -99,7 +102,7 @@ export function readChange({ topic, text, deleted, earlier }: Entry): DocumentCh
     const before = deleted === undefined ? undefined : { ...now, fields: JSON.parse(deleted) }
     return { ...change, before, after: undefined }
   }
-  const after = { ...now, fields: data.document ?? {} }
+  const after = data.document === undefined ? undefined : { ...now, fields: data.document }
   if (earlier?.state === undefined) return { ...change, before: undefined, after }
   return { ...change, before: { ...now, version: version - 1, ...JSON.parse(earlier.state) }, after }
 }
