@@ -97,6 +97,11 @@ export class LiveResult {
     return bounds
   }
 
+  /** Forgets what the subscriber was shown: after a gap it reads the list again, which may show it other documents. */
+  forget(): void {
+    this.#shown.clear()
+  }
+
   /** The frame for a change; false if the subscriber is not told. */
   verdict(entry: Entry): string | false | Promise<string | false> {
     const { role } = this.#scope.actor

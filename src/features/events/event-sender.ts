@@ -26,6 +26,8 @@ interface Selection {
   readonly frameOf: (entry: Entry) => string
   /** The positions in all streams of the subscription. */
   readonly cursor: () => string
+  /** Called before a gap in the open stream is sent. */
+  readonly onGap?: (() => void) | undefined
 }
 
 /** Past events, then live ones until the client falls behind. */
@@ -156,6 +158,7 @@ export class EventSender {
     const after = this.#selection.cursor()
     const { earliest } = await this.#streams.locate(this.#key)
     this.#position = earliest
+    this.#selection.onGap?.()
     if (!this.#stopped) sink.send(gapFrame(after, this.#selection.cursor()))
   }
 

@@ -75,6 +75,8 @@ export interface Subscription {
   readonly after?: string
   /** Restricts the events that the subscriber may receive. */
   readonly filter?: EventFilter
+  /** Called when events between those that the filter has decided about were dropped. */
+  readonly onGap?: () => void
 }
 
 /**
@@ -181,7 +183,7 @@ export class Events {
    * from makes it begin with `gap`.
    * @throws Problem `dependency_unavailable`
    */
-  async subscribe({ topics, ownWorkspace, after = '', filter }: Subscription): Promise<Feed> {
+  async subscribe({ topics, ownWorkspace, after = '', filter, onGap }: Subscription): Promise<Feed> {
     const parts = [
       { key: eventsOf(this.#ref.tenantId), topics: topics.filter((topic) => !isWorkspaceTopic(topic)) },
       { key: changesOf(this.#ref), topics: topics.filter(isWorkspaceTopic) },
@@ -204,7 +206,7 @@ export class Events {
           acceptsTopic(entry.topic) &&
           (!ownWorkspace || entry.source === this.source) &&
           (filter === undefined || filter(entry))
-        const selection = { accepts, acceptsTopic, frameOf, cursor }
+        const selection = { accepts, acceptsTopic, frameOf, cursor, onGap }
         senders.push(await EventSender.listen(this.#streams, part.key, selection, starts[index]))
       }
     } catch (error) {

@@ -54,6 +54,7 @@ export const subscribeToQuery = workspaceOperation({
       ownWorkspace: true,
       ...(after !== undefined && { after }),
       filter: (entry) => result.verdict(entry),
+      onGap: () => result.forget(),
     })
     return { ...feed, recheck: checkAccess }
   },

@@ -1,8 +1,14 @@
 /** Live queries where the state before a change, or the document itself, is not known, and of documents that expire. */
 
 import { randomUUID } from 'node:crypto'
-import { afterEach, beforeAll, expect, test } from 'vitest'
-import { changesIn, openLive } from '../../support/clients/live-copy.ts'
+import { Redis } from 'ioredis'
+import { afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { createTaskContexts } from '../../../src/activities/flow/background-work.ts'
+import type { Feed } from '../../../src/core/bytes.ts'
+import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { subscribeToQuery } from '../../../src/features/events/live-queries.ts'
+import { changesOf } from '../../../src/infra/valkey/streams.ts'
+import { changesIn, openLive, readList } from '../../support/clients/live-copy.ts'
 import {
   closeSubscriptions,
   messages,
@@ -18,8 +24,10 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let ws: TestWorkspace
 beforeAll(async () => {
@@ -117,4 +125,58 @@ test('deletion that is judged by a rule of later: told of a document that was sh
     ['delete', shown],
     ['enter', last],
   ])
+})
+
+/** A client that reads nothing until it is let. */
+function slowClient() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const sent: string[] = []
+  const sink = {
+    send: (text: string) => sent.push(text) === 0,
+    drained: () => promise,
+    end: (code: string) => void sent.push(code),
+  }
+  return { sink, read: resolve, sent: () => sent.join('') }
+}
+
+test('gap in an open stream: what was shown before it counts no more, so a document that entered meanwhile leaves', async () => {
+  const own = await createTestWorkspace()
+  const name = unique('gap')
+  const document = (id: string, body: object) =>
+    call('PUT', `/v1/collections/${name}/documents/${id}`, { as: own.service, body })
+  const ref = { tenantId: own.tenantId as TenantId, workspaceId: own.workspaceId as WorkspaceId }
+  const key = changesOf(ref)
+  const redis = new Redis(inject('tenon').env['REDIS_URL'] ?? '')
+  const relayed = (count: number) =>
+    eventually(async () => ((await redis.xlen(key)) === count ? true : undefined))
+  const node = await startInProcessNode()
+  try {
+    const made = await createIn(`/v1/collections/${name}`, own.service, { open: false })
+    await relayed(1)
+    const { position } = await readList(own.service, `/v1/collections/${name}`, 'open=eq.true')
+    await document(made.body.id, { n: 1 })
+    // The document is told of from the past, so that the stream waits for the client before it reads on.
+    await relayed(2)
+    const { service } = await createTaskContexts(node.platform.access)(ref)
+    const client = slowClient()
+    const filters: [string, string][] = [['open', 'eq.true']]
+    const input = { name, filters, last_event_id: position }
+    const feed = (await subscribeToQuery.run(service, input)) as Feed
+    const stop = feed.open(client.sink)
+    // The stream keeps in mind that it has not shown the document.
+    await eventually(async () => (client.sent().includes('event: leave') ? true : undefined))
+    await document(made.body.id, { open: true })
+    await relayed(3)
+    await redis.xtrim(key, 'MAXLEN', 0)
+    await document(made.body.id, { open: false })
+    client.read()
+    const last = await created(`/v1/collections/${name}`, { open: true }, own.service)
+    await eventually(async () => (client.sent().includes(last) ? true : undefined))
+    stop()
+    const frames = [...client.sent().matchAll(/event: (\w+)/g)].map(([, event]) => event)
+    expect(frames).toEqual(['ready', 'leave', 'gap', 'leave', 'enter'])
+  } finally {
+    redis.disconnect()
+    await node.close()
+  }
 })
