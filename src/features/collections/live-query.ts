@@ -15,7 +15,7 @@ import { project, type Selection } from './query/order-and-selection.ts'
 import { refusal } from './query/syntax.ts'
 import { resolveCollection, resolveLookups } from './resolve-store.ts'
 import type { Permission } from './rules/access.ts'
-import { type DocumentChange, readChange } from './rules/change-events.ts'
+import { type DocumentChange, isExpired, type Reading, readChange, readingOf } from './rules/change-events.ts'
 import { admits, requireCollectionRights } from './rules/permissions.ts'
 import { type Collection, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
@@ -28,9 +28,8 @@ export interface LiveQuery {
 /** What a subscriber is told of a change. */
 type Frame = 'enter' | 'update' | 'leave' | 'delete'
 
-/** What the caller may read now, and the filter in the types of the declaration. */
-interface Bounds {
-  readonly read: Permission
+/** What the caller may read now, when documents expire, and the filter in the types of the declaration. */
+interface Bounds extends Reading {
   readonly filter: Filter
 }
 
@@ -92,7 +91,7 @@ export class LiveResult {
     const { filter, selection } = this.#query
     const selected = selection === undefined ? {} : { selected: [...selection.keys()] }
     const query = applyDeclaration({ filter, order: [], limit: 0, ...selected }, collection.declared)
-    const bounds = { read: collection.permissions.read, filter: query.filter }
+    const bounds = { ...readingOf(collection), filter: query.filter }
     this.#bounds.set('now', bounds)
     return bounds
   }
@@ -143,7 +142,7 @@ export class LiveResult {
     return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
   }
 
-  /** Whether the document was in the result before; undefined if that is not known. */
+  /** Whether the document was in the result before; undefined if that is not known. It is not asked whether it had expired. */
   #wasIn({ id, isCreated, before }: DocumentChange, { read, filter }: Bounds): boolean | undefined {
     if (isCreated) return false
     if (before !== undefined) return isReadable(read, before) && matches(filter, before)
@@ -156,7 +155,7 @@ const isReadable = (read: Permission, document: Stored | undefined): boolean =>
   typeof read === 'boolean' ? read : document !== undefined && admits(read, document)
 
 const isInResult = (bounds: Bounds, document: Stored): boolean =>
-  isReadable(bounds.read, document) && matches(bounds.filter, document)
+  isReadable(bounds.read, document) && !isExpired(bounds, document) && matches(bounds.filter, document)
 
 const hasNoFilter = (filter: Filter): boolean => filter.kind === 'all' && filter.of.length === 0
 

@@ -15,6 +15,7 @@ import {
   type ReceivedEvent,
   receivedAtLeast,
   subscribeToEvents,
+  subscribeToStream,
 } from '../../support/clients/sse.ts'
 import { createIn, declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import { transaction } from '../../support/fixtures/outbox.ts'
@@ -35,6 +36,8 @@ beforeAll(async () => {
 })
 afterEach(closeSubscriptions)
 
+const PAST = '2026-01-01T00:00:00Z'
+const FUTURE = '2999-12-31T23:59:59Z'
 const RED = { user: { read: { team: 'red' } } }
 
 async function created(path: string, body: object, as: Caller = ws.service): Promise<string> {
@@ -42,6 +45,8 @@ async function created(path: string, body: object, as: Caller = ws.service): Pro
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   return made.body.id
 }
+const put = (path: string, id: string, body: object) =>
+  call('PUT', `${path}/documents/${id}`, { as: ws.service, body })
 
 interface OldRow {
   readonly verb: 'updated' | 'deleted'
@@ -179,4 +184,54 @@ test('gap in an open stream: what was shown before it counts no more, so a docum
     redis.disconnect()
     await node.close()
   }
+})
+
+/** Without those of deletions, which a worker makes at any time. */
+const toldOfContent = (received: readonly ReceivedEvent[]) =>
+  told(received).filter(([event]) => event !== 'delete')
+
+test('document that expires by its change leaves; one that has expired does not enter', async () => {
+  const { at: path } = await declaredWithRules(ws, {}, { ttl: { field: 'publish_at' } })
+  const { received } = await openLive(ws.service, path)
+  await created(path, { title: 'over', publish_at: PAST })
+  const soon = await created(path, { title: 'soon', publish_at: FUTURE })
+  await put(path, soon, { publish_at: PAST })
+  const last = await created(path, { title: 'last' })
+  await toldOf(received, last)
+  expect(toldOfContent(received)).toEqual([
+    ['enter', soon],
+    ['leave', soon],
+    ['enter', last],
+  ])
+})
+
+test('changes from before a document expired, told later: without it, to live queries and to users', async () => {
+  const { at: path, collection, schemaId } = await declaredWithRules(ws, { user: { read: true } })
+  const { position } = await readList(ws.service, path, '')
+  const over = await created(path, { title: 'over', publish_at: PAST })
+  const last = await created(path, { title: 'last', publish_at: FUTURE })
+  const set = await call('PUT', `/v1/schemas/${schemaId}`, {
+    as: ws.operator,
+    body: { ttl: { field: 'publish_at' } },
+  })
+  expect(set.status, JSON.stringify(set.body)).toBe(202)
+  await eventually(async () => {
+    const { body } = await call('GET', `/v1/schemas/${schemaId}`, { as: ws.operator })
+    return body.ttl === null ? undefined : true
+  })
+  const since = { 'last-event-id': position }
+  const live = await subscribeToStream(ws.service, `${path}/subscribe?`, since)
+  await toldOf(live, last)
+  expect(toldOfContent(live)).toEqual([['enter', last]])
+  const mia = await userToken(ws, 'mia')
+  const feed = await subscribeToEvents(mia, `topic=collections.${collection}.*`, since)
+  await noteOld(collection, { verb: 'deleted', id: over })
+  const isDeletion = ({ data }: ReceivedEvent) => data.topic.endsWith('.deleted')
+  await eventually(async () => messages(feed).find(isDeletion))
+  expect(messages(feed).map(({ data }) => [data.topic.split('.').at(-1), data.data.id])).toContainEqual([
+    'deleted',
+    over,
+  ])
+  const others = messages(feed).filter((event) => !isDeletion(event))
+  expect(others.map(({ data }) => data.data.id)).toEqual([last])
 })

@@ -4,10 +4,12 @@ import { LRUCache } from 'lru-cache'
 import { ACCESS_LIMITS } from '../../../access/limits.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
+import { type DeclaredExpiry, expiredFilter } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { evaluate } from '../query/evaluate.ts'
 import { resolveCollection, resolveLookups } from '../resolve-store.ts'
-import type { Collection, Stored } from '../store.ts'
-import type { Permissions } from './access.ts'
+import { type Collection, type Stored, valueAt } from '../store.ts'
+import type { Permission } from './access.ts'
 import { admits, requireCollectionRights } from './permissions.ts'
 
 /**
@@ -30,9 +32,25 @@ async function readableIn(scope: WorkspaceScope, name: string): Promise<Collecti
   return resolveCollection(await resolveLookups(scope, [name]), name)
 }
 
+/** What decides which documents of a collection a caller is told of. */
+export interface Reading {
+  readonly read: Permission
+  readonly expiry: DeclaredExpiry | undefined
+}
+
+export const readingOf = ({ permissions, declared }: Collection): Reading => ({
+  read: permissions.read,
+  expiry: declared?.expiry,
+})
+
+/** By the clock of this process, now: an event may be replayed long after the change. */
+export const isExpired = ({ expiry }: Reading, document: Stored): boolean =>
+  expiry !== undefined && evaluate(expiredFilter(expiry), (path) => valueAt(document, path))
+
 /**
  * Selects the changes that a caller under rules receives: its role could read the collection when the change was made, which the
  * change records, and the rule of now, which is cached for `feedCheckMs`, admits the document as the change left or deleted it.
+ * A document that has expired since is not told of until it is deleted.
  */
 export function changeFilter(
   scope: WorkspaceScope,
@@ -40,26 +58,29 @@ export function changeFilter(
 ): (entry: Entry) => boolean | Promise<boolean> {
   // Without `max`, which would allocate memory for all of them in each feed.
   const bounds = { maxSize: COLLECTION_LIMITS.schemasMax, sizeCalculation: () => 1 }
-  const known = new LRUCache<string, Permissions>({ ...bounds, ttl: ACCESS_LIMITS.streamCheckMs })
+  const known = new LRUCache<string, Reading>({ ...bounds, ttl: ACCESS_LIMITS.streamCheckMs })
   const ask = async (collection: string) => {
-    const { permissions } = await readableIn(scope, collection)
-    known.set(collection, permissions)
-    return permissions
+    const reading = readingOf(await readableIn(scope, collection))
+    known.set(collection, reading)
+    return reading
   }
   return (entry) => {
     const collection = collectionIn(entry.topic)
     if (entry.readers?.[role] !== true || collection === undefined) return false
-    const permissions = known.get(collection)
-    if (permissions !== undefined) return isReadable(permissions, entry)
+    const reading = known.get(collection)
+    if (reading !== undefined) return isReadable(reading, entry)
     return ask(collection).then((found) => isReadable(found, entry))
   }
 }
 
-/** Parses an event only if the rule depends on its document. */
-function isReadable({ read }: Permissions, entry: Entry): boolean {
-  if (typeof read === 'boolean') return read
-  const document = changedDocument(entry)
-  return document !== undefined && admits(read, document)
+/** Parses an event only if its document decides. */
+function isReadable(reading: Reading, entry: Entry): boolean {
+  const { read, expiry } = reading
+  if (read === false || (read === true && expiry === undefined)) return read
+  const { isDeleted, before, after } = readChange(entry)
+  const document = isDeleted ? before : after
+  if (document === undefined) return isDeleted && read === true
+  return admits(read, document) && (isDeleted || !isExpired(reading, document))
 }
 
 interface ChangeEvent {
@@ -70,12 +91,6 @@ interface ChangeEvent {
     readonly owner?: string
     readonly document?: Record<string, unknown>
   }
-}
-
-/** The document of a change, as it left or deleted it. */
-function changedDocument(entry: Entry): Stored | undefined {
-  const { after, before, isDeleted } = readChange(entry)
-  return isDeleted ? before : after
 }
 
 /**
