@@ -96,7 +96,7 @@ export class Appender {
           this.#trimmer.added(
             redis,
             key,
-            part.map(({ message }) => message.text),
+            part.flatMap(({ message }) => textsOf(message)),
           ),
         ),
       )
@@ -150,6 +150,9 @@ export class Appender {
   }
 }
 
+/** The parts of a message that can be large. */
+const textsOf = ({ text, deleted = '', earlier }: Message): string[] => [text, deleted, earlier?.state ?? '']
+
 const additionsOf = (messages: readonly StreamMessage[]): Addition[] =>
   [...Map.groupBy(messages, ({ key }) => key)].map(([key, part]) => ({
     key,
@@ -191,7 +194,7 @@ interface Row {
   /** Why a document was deleted, if no request was the cause. */
   readonly reason: string | null
   readonly deleted: string | null
-  /** JSON text of the document before an update, `{"updated_at", "fields"}`; null if rules do not decide who may read it. */
+  /** JSON text of the document before an update, `{"updated_at", "fields"}` with the `names` of those that it set; null if rules do not decide who may read it. */
   readonly before: string | null
   /** Of the document; null if the change created it, or a build of 0.1.0 wrote the row. */
   readonly created_at: string | null

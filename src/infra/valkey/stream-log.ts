@@ -256,8 +256,11 @@ type ReaderFlags = NonNullable<Message['readers']>
 const READER_NAMES = ['anon', 'user'] as const
 const CREATED = 'created='
 
+/** Stands for a blank in the JSON of a state, in which no text contains it as it is: so the JSON is written without being parsed. */
+const BLANK = '\t'
+
 /**
- * Words with blanks between: the roles, the time at which the document was created, and its state before, in which blanks are escaped.
+ * Words with blanks between: the roles, the time at which the document was created, and its state before, which has tabs for blanks.
  * All in one field, since builds of 0.1.0 read fields by their place: these find the roles among the words.
  */
 function readersText(readers: ReaderFlags, earlier: Earlier | undefined): string {
@@ -265,8 +268,7 @@ function readersText(readers: ReaderFlags, earlier: Earlier | undefined): string
   if (earlier === undefined) return words.join(' ')
   const { createdAt, state } = earlier
   words.push(`${CREATED}${createdAt}`)
-  // Outside of texts, JSON.stringify writes no blank.
-  if (state !== undefined) words.push(JSON.stringify(JSON.parse(state)).replaceAll(' ', '\\u0020'))
+  if (state !== undefined) words.push(state.replaceAll(' ', BLANK))
   return words.join(' ')
 }
 
@@ -275,7 +277,7 @@ export function readReaders(text: string): Pick<Message, 'earlier'> & { readonly
   const readers = { anon: words.includes('anon'), user: words.includes('user') }
   const createdAt = words.find((word) => word.startsWith(CREATED))?.slice(CREATED.length)
   if (createdAt === undefined) return { readers }
-  const state = words.find((word) => word.startsWith('{'))
+  const state = words.find((word) => word.startsWith('{'))?.replaceAll(BLANK, ' ')
   return { readers, earlier: { createdAt, ...(state !== undefined && { state }) } }
 }
 

@@ -44,6 +44,9 @@ async function changeOne(path: string, model: Model, random: Random): Promise<vo
   } else if (action === 1) {
     await send('DELETE', `/${id}`)
     model.delete(id)
+  } else if (action === 2) {
+    await send('PUT', `/${id}`, document)
+    model.set(id, { ...model.get(id), ...document })
   } else {
     await send('PUT', `/${id}?replace=true`, document)
     model.set(id, document)

@@ -235,3 +235,52 @@ test('changes from before a document expired, told later: without it, to live qu
   const others = messages(feed).filter((event) => !isDeletion(event))
   expect(others.map(({ data }) => data.data.id)).toEqual([last])
 })
+
+test('update under a rule for reading: keeps the earlier values of the fields that it names, by which subscribers are told', async () => {
+  const own = await createTestWorkspace()
+  const properties = { team: { type: 'string' }, level: { type: 'integer' }, title: { type: 'string' } }
+  const { at: path } = await declaredWithRules(own, RED, { schema: { properties } })
+  const key = changesOf({ tenantId: own.tenantId as TenantId, workspaceId: own.workspaceId as WorkspaceId })
+  const redis = new Redis(inject('tenon').env['REDIS_URL'] ?? '')
+  const mia = await userToken(own, 'mia')
+  const queries = ['level=eq.1', 'more=eq.1', 'title=eq.large anon user']
+  const lives = await Promise.all(queries.map((query) => openLive(mia, path, query)))
+  const document = { level: 1, more: 1, title: 'large anon user', other: 'other anon user' }
+  const id = await created(path, { team: 'red', ...document }, own.service)
+  const at = `${path}/documents/${id}`
+  const change = async (body: object, query = '', method = 'PUT') => {
+    const { status, body: answer } = await call(method, `${at}${query}`, { as: own.service, body })
+    expect(status, JSON.stringify(answer)).toBe(200)
+  }
+  try {
+    await change({ level: 2 })
+    await change({ more: 2 })
+    await change({ level: 1, more: 1, further: 'a  b' })
+    await change({ team: 'blue' })
+    await change({ team: 'red', further: 'c' })
+    await change({ team: 'red', level: 3, more: 3 }, '?replace=true')
+    await eventually(async () => ((await redis.xlen(key)) === 7 ? true : undefined))
+    const kept = (await redis.xrange(key, '-', '+')).map(
+      ([, fields]) => fields[fields.indexOf('readers') + 1],
+    )
+    expect(kept.map((text = '') => /large|other/.test(text))).toEqual([
+      ...[false, false, false, false, false, false],
+      true,
+    ])
+    const events = [
+      ['enter', 'leave', 'enter', 'leave', 'enter', 'leave'],
+      ['enter', 'update', 'leave', 'enter', 'leave', 'enter', 'leave'],
+      ['enter', 'update', 'update', 'update', 'leave', 'enter', 'leave'],
+    ]
+    for (const [index, { received }] of lives.entries()) {
+      const expected = events[index] ?? []
+      await eventually(async () => (told(received).length >= expected.length ? true : undefined))
+      expect(
+        told(received).map(([event]) => event),
+        queries[index],
+      ).toEqual(expected)
+    }
+  } finally {
+    redis.disconnect()
+  }
+})

@@ -119,7 +119,7 @@ function ofDeclaration(declared: Declaration): Table {
       sql`extra, version, created_at, updated_at, owner`,
     ]),
     written: writtenRow(columns),
-    document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
+    document: documentWith(columns, rest),
     resolve,
   }
 }
@@ -149,6 +149,10 @@ export function newRowOf({ columns, mode }: Pick<Declaration, 'columns' | 'mode'
 
 /** PostgreSQL takes a hundred arguments. */
 const MEMBERS_AT_ONCE = 50
+
+/** These columns, and the fields that have none, as one jsonb. */
+export const documentWith = (columns: readonly TableColumn[], rest: Sql): Sql =>
+  [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`)
 
 /** The columns as jsonb, without nulls. Nulls inside of a jsonb value stay, so such a column is built by itself. */
 function membersOf(columns: readonly TableColumn[]): Sql[] {

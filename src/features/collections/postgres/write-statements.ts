@@ -7,7 +7,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { hasReadFilter } from '../rules/access.ts'
 import type { CheckedChange, Collection, Create, Restored } from '../store.ts'
 import { CASTS } from './compile.ts'
-import { split, type Table, type TableColumn, tableOf } from './table.ts'
+import { documentWith, split, type Table, type TableColumn, tableOf } from './table.ts'
 
 /** The collection that a statement changes, and whether its change is one of several. */
 interface Target {
@@ -231,7 +231,7 @@ const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
 }
 
 /** A row that gets the values that it has keeps its version, and its lock makes other writers see that. */
-function updateOf(target: Target, source: Source, { values, bytes }: Sets, from: Sql) {
+function updateOf(target: Target, source: Source, { values, bytes, earlier }: Sets, from: Sql) {
   const table = tableOf(target.collection)
   const here = isRow(table, source)
   const sets = values.map(([column, value]) => sql`${column} = ${value}`)
@@ -244,7 +244,7 @@ function updateOf(target: Target, source: Source, { values, bytes }: Sets, from:
   ])
   const written = sql`update ${table.name} set ${all} ${from}
     where ${here} and ${atVersions(source)} and ${bytes} <= ${COLLECTION_LIMITS.documentBytesMax}
-    returning ${table.row}, version > old.version as changed, ${beforeOf(target)} as before`
+    returning ${table.row}, version > old.version as changed, ${beforeOf(target, earlier)} as before`
   return { written, current: currentOf(table, here, bytes) }
 }
 
@@ -273,11 +273,10 @@ const isReadByRules = ({ collection: { declared } }: Target): boolean =>
   declared !== undefined && hasReadFilter(declared.rules)
 
 /** The document before an update, for those who could read it then. */
-const beforeOf = (target: Target): Sql => {
-  if (!isReadByRules(target)) return sql`null::json`
-  const { document } = tableOf(target.collection)
-  return sql`(select json_build_object('updated_at', updated_at, 'fields', ${document}) from (select old.*) as earlier)`
-}
+const beforeOf = (target: Target, earlier: Sql): Sql =>
+  isReadByRules(target)
+    ? sql`(select json_build_object('updated_at', updated_at, ${earlier}) from (select old.*) as earlier)`
+    : sql`null::json`
 
 /** The document as the outbox keeps it. */
 const documentOf = (table: Table): Sql => sql`(${table.document})::json`
@@ -326,6 +325,8 @@ interface Sets {
   readonly values: readonly (readonly [column: Sql, value: Sql])[]
   /** The size that the document would have. */
   readonly bytes: Sql
+  /** What to keep of the row before: its fields, or `names` and of the fields those. The others are as in the document after. */
+  readonly earlier: Sql
 }
 type MakeSets = (source: Source) => Sets
 
@@ -342,7 +343,10 @@ const setNamed =
         return sql`coalesce(octet_length((${size})::text), 0)`
       })
     const bytes = Sql.joined([sql`octet_length(${after}::text)`, ...sizes], ' + ')
-    return { values: [...values, [table.rest, after]], bytes }
+    const others = sql`(select coalesce(jsonb_object_agg(named, ${table.rest} -> named), '{}')
+      from unnest(${names}) named where ${table.rest} ? named)`
+    const earlier = sql`'names', ${names}, 'fields', ${documentWith(columns, others)}`
+    return { values: [...values, [table.rest, after]], bytes, earlier }
   }
 
 /** Sets all columns; the size was checked before. */
@@ -350,7 +354,8 @@ const setAll =
   (table: Table): MakeSets =>
   ({ rest, value }) => {
     const values = table.columns.map((column) => [column.sql, value(column)] as const)
-    return { values: [...values, [table.rest, rest]], bytes: sql`0` }
+    const earlier = sql`'fields', ${table.document}`
+    return { values: [...values, [table.rest, rest]], bytes: sql`0`, earlier }
   }
 
 /** One statement of those that are built alike, and how several become one. */

@@ -118,6 +118,24 @@ export function readChange({ topic, text, deleted, earlier }: Entry): DocumentCh
     return { ...change, before, after: undefined }
   }
   const after = data.document === undefined ? undefined : { ...now, fields: data.document }
-  if (earlier?.state === undefined) return { ...change, before: undefined, after }
-  return { ...change, before: { ...now, version: version - 1, ...JSON.parse(earlier.state) }, after }
+  const state =
+    earlier?.state === undefined ? undefined : stateBefore(JSON.parse(earlier.state), after?.fields)
+  const before = state === undefined ? undefined : { ...now, version: version - 1, ...state }
+  return { ...change, before, after }
+}
+
+/** The state before an update as the change keeps it: all fields, or those that the update named. */
+interface State extends Pick<Stored, 'updated_at' | 'fields'> {
+  readonly names?: readonly string[]
+}
+
+function stateBefore(
+  { names, updated_at, fields }: State,
+  after: Stored['fields'] | undefined,
+): Omit<State, 'names'> | undefined {
+  if (names === undefined) return { updated_at, fields }
+  if (after === undefined) return undefined
+  const named = new Set(names)
+  const others = Object.entries(after).filter(([name]) => !named.has(name))
+  return { updated_at, fields: Object.fromEntries([...others, ...Object.entries(fields)]) }
 }
