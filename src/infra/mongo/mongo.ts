@@ -244,6 +244,22 @@ export class DocumentsHandle {
     )
   }
 
+  /** The ids of the first documents that match. */
+  findIds(collection: string, filter: MongoFilter, limit: number): Promise<string[]> {
+    const own = this.#own(collection, filter, 'read')
+    const query = { projection: { _id: 0, id: 1 }, limit, maxTimeMS: this.#timeoutMs } as const
+    return this.#run(async (documents) => {
+      const found = await documents.find(own, query).sort({ id: 1 }).toArray()
+      return found.map(({ id }) => id)
+    })
+  }
+
+  /** Deletes those of the documents that match. */
+  async deleteAll(collection: string, ids: readonly string[], filter: MongoFilter): Promise<void> {
+    const own = this.#own(collection, { $and: [{ id: { $in: ids } }, filter] }, 'delete')
+    await this.#run((documents) => documents.deleteMany(own))
+  }
+
   count(collection: string, filter: MongoFilter): Promise<number> {
     return this.#run((documents) =>
       documents.countDocuments(this.#own(collection, filter, 'read'), { maxTimeMS: this.#timeoutMs }),
