@@ -13,7 +13,7 @@ import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Permissions, Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
 import { ALL_RIGHTS, permissionsOf, readersOf, requireCollectionRights } from './rules/permissions.ts'
-import { cacheKey, type Declaration, findDeclaration } from './schemas/declaration-cache.ts'
+import { cacheKey, type Declaration, findDeclaration, withoutExpiry } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 const asService = privilege('collections.rules')
@@ -106,6 +106,13 @@ export const withoutRules = (scope: WorkspaceScope, collection: Collection) => (
   service: asService(scope),
   collection: { ...collection, permissions: ALL_RIGHTS },
 })
+
+/** A collection with the documents that have expired, too. None of these may be returned to a caller. */
+export function withExpired(scope: WorkspaceScope, collection: Collection): Collection {
+  if (collection.declared?.expiry === undefined) return collection
+  const declared = withoutExpiry(collection.declared)
+  return { ...collection, declared, store: storeFor(scope, declared, collection.permissions) }
+}
 
 /** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */
 export async function resolveCollection(

@@ -125,7 +125,10 @@ async function attemptAll(
   const currents = isBlind ? undefined : await readCurrent(scope, wanted, at)
   const find = (change: WantedChange) => findByKey(scope, at(change.collection), change)
   const changes = await checkAll(scope, wanted, { at, currents, find, budget })
-  const hidden = await findHiddenTarget(scope, changes, currents)
+  const hidden =
+    (await findHiddenTarget(scope, changes, currents)) &&
+    // A reference that stays is no new one, which takes the documents before to know.
+    (await findHiddenTarget(scope, changes, currents ?? (await readCurrent(scope, wanted, at))))
   if (hidden !== undefined) throw withOpIndex(unresolved(hidden.reference), hidden.index, wanted)
   const result = await storeOf(wanted, at).write(scope, changes, once).catch(undefinedOnDeadlock)
   if (result === undefined || !isRefusal(result)) return result

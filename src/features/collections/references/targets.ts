@@ -20,15 +20,16 @@ export const oneOf = (name: string, ids: readonly string[]): Filter => ({
 const inReadable = <T>(
   scope: WorkspaceScope,
   name: string,
-  read: (collection: Collection, inside: WorkspaceScope) => Promise<T>,
+  read: (collection: Collection, inside: WorkspaceScope) => Promise<T | undefined>,
 ): Promise<T | undefined> =>
   withCollection(scope, name, [], async (collection, inside) =>
     collection.permissions.read === false ? undefined : read(collection, inside),
   )
 
 /**
- * The first change whose reference leads to a document that the caller may not read. PostgreSQL's foreign key knows no rules, so without
- * this a user would learn which ids exist. Service keys may read all.
+ * The first change whose reference leads to a document that the caller does not find. PostgreSQL's foreign key knows no rules, so without
+ * this a user would learn which ids exist; and it knows no expiry, so a reference would hold an expired document for ever. Service keys
+ * find all others.
  * @param currents the documents before, as far as they were read: a reference that stays may lead to a hidden document
  * @returns undefined if there is none
  */
@@ -37,7 +38,6 @@ export async function findHiddenTarget(
   changes: readonly CheckedChange[],
   currents: readonly (Pick<Stored, 'fields'> | undefined)[] = [],
 ): Promise<{ readonly index: number; readonly reference: Reference } | undefined> {
-  if (!isPublicRole(scope.actor.role)) return undefined
   const wanted = changes.flatMap((change, index) =>
     targetsOf(change)
       .filter(({ reference, id }) => idAt(currents[index]?.fields ?? {}, reference) !== id)
@@ -72,15 +72,29 @@ export function idAt(fields: Stored['fields'], { field }: Pick<Reference, 'field
   return typeof value === 'string' ? canonicalOf('uuid', value) : undefined
 }
 
+/** The largest documents of this number fit into one answer of a store. */
+const READ_AT_ONCE = 100
+
 async function readableAmong(
   scope: WorkspaceScope,
   name: string,
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const found = await inReadable(scope, name, (collection, inside) =>
-    collection.store.list(inside, collection, { filter: oneOf('id', ids), order: BY_ID, limit: ids.length }),
-  )
-  return new Set(found?.rows.map(({ id }) => id))
+  const found = await inReadable(scope, name, async (collection, inside) => {
+    if (!isPublicRole(scope.actor.role) && collection.declared?.expiry === undefined) return ids
+    const readable: string[] = []
+    for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
+      const query = {
+        filter: oneOf('id', ids.slice(at, at + READ_AT_ONCE)),
+        order: BY_ID,
+        limit: READ_AT_ONCE,
+      }
+      const { rows } = await collection.store.list(inside, collection, query)
+      readable.push(...rows.map(({ id }) => id))
+    }
+    return readable
+  })
+  return new Set(found)
 }
 
 /** Documents of a problem that names those in the way. */

@@ -80,6 +80,18 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   }
 }
 
+const KEEPING = new WeakMap<Declaration, Declaration>()
+
+/** The same declaration for what the platform does with documents that have expired as well; the same value each time. */
+export function withoutExpiry(declared: Declaration): Declaration {
+  if (declared.expiry === undefined) return declared
+  const known = KEEPING.get(declared)
+  if (known !== undefined) return known
+  const keeping = { ...declared, expiry: undefined }
+  KEEPING.set(declared, keeping)
+  return keeping
+}
+
 /** @returns undefined if the collection is not declared */
 export function findDeclaration(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
   return cached(scope, cacheKey(collection), async () => {
