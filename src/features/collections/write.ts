@@ -17,7 +17,7 @@ import { conflictProblem, equalTo, isWithOther } from './constraints/conflicting
 import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID } from './query/filter.ts'
 import { findHiddenTarget, referencedProblem } from './references/targets.ts'
-import { withCollections, withoutRules } from './resolve-store.ts'
+import { withCollections, withExpired, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
 import { admits, requireCollectionRights } from './rules/permissions.ts'
 import { type Index, isOfAll } from './schemas/api-types.ts'
@@ -170,16 +170,22 @@ async function isTransient(
   return !(await isHeldOutOfSight(scope, collection, wanted))
 }
 
-/** True if a document that the caller may not read has the key of an upsert: the caller can neither update nor create it. */
+/**
+ * True if a document that the caller does not find has the key of an upsert, since the caller may not read it or it has expired: the
+ * caller can neither update nor create it.
+ */
 async function isHeldOutOfSight(
   scope: WorkspaceScope,
   collection: Collection,
   wanted: WantedChange,
 ): Promise<boolean> {
-  if (!isPublicRole(scope.actor.role)) return false
-  const { service, collection: unrestricted } = withoutRules(scope, collection)
-  const holder = await findByKey(service, unrestricted, wanted)
-  return holder !== undefined && !admits(collection.permissions.read, holder)
+  const isPublic = isPublicRole(scope.actor.role)
+  if (!isPublic && collection.declared?.expiry === undefined) return false
+  const open = isPublic ? withoutRules(scope, collection) : { service: scope, collection }
+  const holder = await findByKey(open.service, withExpired(open.service, open.collection), wanted)
+  if (holder === undefined) return false
+  if (!admits(collection.permissions.read, holder)) return true
+  return (await findByKey(open.service, open.collection, wanted)) === undefined
 }
 
 const isTooLarge = (refusal: Refusal) =>
