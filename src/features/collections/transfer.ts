@@ -13,7 +13,7 @@ import { listCollections } from './collections-api.ts'
 import { type Document, type Fields, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { ALL, BY_ID } from './query/filter.ts'
-import { withCollection } from './resolve-store.ts'
+import { withCollection, withExpired } from './resolve-store.ts'
 import { type Collection, problemOf, type Restored, type Stored } from './store.ts'
 
 /** The names of all collections, in their order. @param service scope with the rights of a service key */
@@ -27,7 +27,8 @@ export async function* collectionNames(service: WorkspaceScope): AsyncGenerator<
 }
 
 /**
- * All documents of a collection in the order of their ids, as the API shows them.
+ * All documents of a collection in the order of their ids, as the API shows them. Those that have expired are there, too: others may
+ * refer to them.
  * @param service scope with the rights of a service key; of a snapshot, for documents of one moment
  */
 export async function* allDocuments(service: WorkspaceScope, name: string): AsyncGenerator<Document> {
@@ -52,7 +53,8 @@ async function readFitting(
   const query = { filter: ALL, order: BY_ID, limit, ...(after !== undefined && { after: [after] }) }
   try {
     return await withCollection(service, name, ['read'], async (collection, inside) => {
-      const { rows } = await collection.store.list(inside, collection, query)
+      const all = withExpired(inside, collection)
+      const { rows } = await all.store.list(inside, all, query)
       return { rows, limit }
     })
   } catch (error) {
