@@ -317,6 +317,12 @@ export interface Store {
   ): Promise<{ readonly made: number } | Conflict>
   /** Deletes some documents that have expired; `limit` of them if there may be more. */
   removeExpired(scope: WorkspaceScope, collection: Collection, limit: number): Promise<Expired>
+  /** Those of some ids whose documents have expired. For callers who may read every document of the collection. */
+  expiredAmong(
+    scope: WorkspaceScope,
+    collection: Collection,
+    ids: readonly string[],
+  ): Promise<ReadonlySet<string>>
   /**
    * Gives some documents of an owner to another, and changes nothing else of them: neither version nor times. It tells nobody.
    * @returns how many; 0 if the owner has none left

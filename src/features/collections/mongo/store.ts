@@ -113,6 +113,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { removed: found.length, kept: 0 }
     },
 
+    expiredAmong: async (_scope, { name, declared }, ids) => {
+      if (declared?.expiry === undefined) return new Set()
+      const filter = { $and: [{ id: { $in: ids } }, compileFilter(expiredFilter(declared.expiry))] }
+      return new Set(await documents.withoutRules.findIds(name, filter, ids.length))
+    },
+
     changeOwner: (_scope, { name }, change) => documents.changeOwner(name, change),
   }
 }

@@ -223,15 +223,36 @@ async function createAll(
   entries: readonly Entry[],
 ): Promise<Attempt> {
   const check = options.keepsSystem ? checkKept : checkNew
-  const { creates, failures } = await checkEach<Create | Restored>(entries, options, (request, budget) =>
-    check(inside, collection, request, budget),
-  )
+  const expired = await findExpired(inside, collection, entries)
+  const { creates, failures } = await checkEach<Create | Restored>(entries, options, (request, budget) => {
+    if (expired.has(request.id)) throw hasExpired()
+    return check(inside, collection, request, budget)
+  })
   const none = { created: 0, existing: 0, updated: 0, failures }
   if (creates.length === 0) return none
   const added = await store(inside, options.quiet ? quietly(collection) : collection, { options, creates })
   if ('rejected' in added) return added
   return { ...none, created: added.made, existing: creates.length - added.made }
 }
+
+/** The ids that lines name of documents that have expired: they are about to be deleted, so they do not count as existing. */
+async function findExpired(
+  inside: WorkspaceScope,
+  collection: Collection,
+  entries: readonly Entry[],
+): Promise<ReadonlySet<string>> {
+  if (collection.declared?.expiry === undefined || collection.permissions.read !== true) return new Set()
+  const named = entries.flatMap(({ request }) =>
+    !(request instanceof Problem) && request.isNamed ? [request.id] : [],
+  )
+  return named.length === 0 ? new Set() : collection.store.expiredAmong(inside, collection, named)
+}
+
+const hasExpired = () =>
+  new Problem('state_conflict', {
+    detail: 'The document of this id has expired, and is not deleted yet.',
+    hint: 'Import the line again after a minute, or under another id. A document that others refer to stays until they are gone.',
+  })
 
 type Added = { readonly made: number } | { readonly rejected: Problem }
 

@@ -2,7 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
-import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { columnOf } from '../references/reference.ts'
 import { DECLARATION, type DeclarationRow } from '../schemas/declaration-cache.ts'
@@ -28,6 +28,19 @@ export async function removeExpired(
     if (violated(error) === undefined && refusal(error) !== 'deadlock') throw error
     return NONE
   }
+}
+
+/** Those of some ids whose documents have expired. */
+export async function expiredAmong(
+  scope: WorkspaceScope,
+  collection: Collection,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { name, expired } = tableOf(collection)
+  const rows = await scope.rows<{ id: string }>(
+    sql`select id from ${name} where id = any(${textArray(ids)}::uuid[]) and ${expired}`,
+  )
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** The columns of all collections that hold ids of documents of one. */

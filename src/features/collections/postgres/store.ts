@@ -11,6 +11,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
 import type { Near } from '../query/near.ts'
 import { admits, compilePermission } from '../rules/permissions.ts'
+import { withoutExpiry } from '../schemas/declaration-cache.ts'
 import {
   type By,
   type CheckedChange,
@@ -27,7 +28,7 @@ import {
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
-import { removeExpired } from './expired.ts'
+import { expiredAmong, removeExpired } from './expired.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import { conflictOf } from './table-constraints.ts'
 import {
@@ -136,6 +137,7 @@ export const postgresStore: Store = {
   },
 
   removeExpired,
+  expiredAmong,
 
   changeOwner: async (scope, collection, { from, to, limit }) => {
     const { name, own } = tableOf(collection)
@@ -333,13 +335,15 @@ function statementOf(
   return { changes, sql: createStatement(target, creates), read }
 }
 
-/** Reads back the documents that an earlier attempt of the same request created. */
+/** Reads back the documents that an earlier attempt of the same request created, also if they have expired since. */
 async function withExisting(
   scope: WorkspaceScope,
   changes: readonly CheckedChange[],
   results: readonly (Written | undefined)[],
 ): Promise<readonly Written[]> {
-  const existing = changes.filter((_, index) => results[index] === undefined)
+  const existing = changes
+    .filter((_, index) => results[index] === undefined)
+    .map(({ collection, id }) => ({ collection: keepingExpired(collection), id }))
   const found = existing.length === 0 ? [] : await postgresStore.read(scope, existing)
   return changes.map((change, index) => {
     const result = results[index]
@@ -349,6 +353,11 @@ async function withExisting(
     return toWritten(change, stored.version, stored)
   })
 }
+
+const keepingExpired = (collection: Collection): Collection =>
+  collection.declared === undefined
+    ? collection
+    : { ...collection, declared: withoutExpiry(collection.declared) }
 
 /** A row without an id reports why a change, which is the only one, was not made. */
 function readChange(change: CheckedChange, row: Rows[number] | undefined): readonly [Written] | Refusal {
