@@ -10,7 +10,7 @@ import { type BatchOperation, Op, OpAnywhere, readBatch, toWanted } from './batc
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
-import { withCollection } from './resolve-store.ts'
+import { withCollection, withExpired } from './resolve-store.ts'
 import type { Store, Written } from './store.ts'
 import { write, writeAll } from './write.ts'
 
@@ -190,6 +190,8 @@ export const changeOwner = (
   name: string,
   change: Parameters<Store['changeOwner']>[2],
 ): Promise<number> =>
-  withCollection(service, name, ['update'], (collection, inside) =>
-    collection.store.changeOwner(inside, collection, change),
-  )
+  withCollection(service, name, ['update'], (collection, inside) => {
+    // An expired document may stay for long.
+    const all = withExpired(inside, collection)
+    return all.store.changeOwner(inside, all, change)
+  })
