@@ -42,6 +42,25 @@ export async function inLine<T>(
   }
 }
 
+/**
+ * Runs a query whose result its request can do without: at once if an index narrows it or its tenant may scan now, else not at all.
+ */
+export async function ifInLine<T>(
+  { ref }: WorkspaceScope,
+  collection: Pick<Collection, 'store' | 'declared' | 'permissions'>,
+  query: Query,
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  if (collection.store.kind !== 'postgresql' || isNarrowed(collection, query)) return work()
+  const release = SLOTS.tryAcquire(ref.tenantId)
+  if (release === undefined) return undefined
+  try {
+    return await work()
+  } finally {
+    release()
+  }
+}
+
 /** Runs work that reads whole collections of a tenant as soon as the tenant may scan. @throws Problem `overloaded` as {@link inLine} does */
 export async function inScanLine<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
   const release = await SLOTS.acquire(tenantId, BUSY, { waitingMax })

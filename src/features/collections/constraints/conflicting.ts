@@ -9,6 +9,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { tableName } from '../postgres/collection-table.ts'
 import { overlapping } from '../postgres/table-constraints.ts'
 import { BY_ID, type Comparison, type Filter, type Test } from '../query/filter.ts'
+import { ifInLine } from '../scans.ts'
 import { sortKey } from '../schemas/canonical-text.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type CheckedChange, type Conflict, problemOf } from '../store.ts'
@@ -20,7 +21,7 @@ type WithOther = Extract<Conflict, { duplicated: unknown } | { overlapped: unkno
 export const isWithOther = (conflict: object): conflict is WithOther =>
   'duplicated' in conflict || 'overlapped' in conflict
 
-/** The problem of a change that conflicts with another document. It has the id of one that the caller may read. */
+/** The problem of a change that conflicts with another document. It has the id of one that the caller may read, if that is found soon. */
 export async function conflictProblem(
   scope: WorkspaceScope,
   change: CheckedChange,
@@ -60,8 +61,10 @@ async function findOther(
       ...(where === undefined ? [] : [readCondition(where, declared)]),
     ],
   }
-  const { rows } = await store.list(scope, collection, { filter, order: BY_ID, limit: 1 })
-  return rows[0]?.id
+  const query = { filter, order: BY_ID, limit: 1 } as const
+  // Policies of the table keep PostgreSQL from using the index of an exclusion, so each refusal may read the whole collection.
+  const found = await ifInLine(scope, collection, query, () => store.list(scope, collection, query))
+  return found?.rows[0]?.id
 }
 
 /** The fields of the document as the change would leave them; undefined if it is gone. */
