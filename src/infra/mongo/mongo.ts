@@ -260,6 +260,21 @@ export class DocumentsHandle {
     await this.#run((documents) => documents.deleteMany(own))
   }
 
+  /**
+   * The last of the next documents in the order of their ids: a query up to it reads no more than these.
+   * @returns undefined if there are fewer
+   */
+  async findNth(collection: string, after: string, n: number): Promise<string | undefined> {
+    const stages = [
+      { $match: this.#own(collection, { id: { $gt: after } }, 'read') },
+      ...[{ $sort: { id: 1 } }, { $skip: n - 1 }, { $limit: 1 }, { $project: { _id: 0, id: 1 } }],
+    ]
+    return this.#run(async (documents) => {
+      const found = documents.aggregate<{ id: string }>(stages, { maxTimeMS: this.#timeoutMs })
+      return (await found.toArray())[0]?.id
+    })
+  }
+
   count(collection: string, filter: MongoFilter): Promise<number> {
     return this.#run((documents) =>
       documents.countDocuments(this.#own(collection, filter, 'read'), { maxTimeMS: this.#timeoutMs }),

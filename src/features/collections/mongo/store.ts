@@ -1,5 +1,6 @@
 /** The document store over the MongoDB wire protocol, if one is configured. */
 
+import { LRUCache } from 'lru-cache'
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -103,13 +104,18 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { made: await documents.insertMany(name, documentsToInsert) }
     },
 
-    removeExpired: async (_scope, { name, declared }, limit) => {
+    removeExpired: async ({ ref }, { name, declared }, limit) => {
       if (declared?.expiry === undefined) return { removed: 0, kept: 0 }
       const open = documents.withoutRules
-      const filter = compileFilter(expiredFilter(declared.expiry))
+      const walk = `${ref.tenantId}/${ref.workspaceId}/${name}`
+      const after = WALKED.get(walk) ?? ''
+      const end = await open.findNth(name, after, limit * COLLECTION_LIMITS.expiry.readPerDeletion)
+      const among = { id: { $gt: after, ...(end !== undefined && { $lte: end }) } }
+      const filter = { $and: [among, compileFilter(expiredFilter(declared.expiry))] }
       const found = await open.findIds(name, filter, limit)
       // One may have got a later time meanwhile.
       if (found.length > 0) await open.deleteAll(name, found, filter)
+      WALKED.set(walk, (found.length === limit ? found.at(-1) : end) ?? '')
       return { removed: found.length, kept: 0 }
     },
 
@@ -122,6 +128,12 @@ export function mongoStore(documents: DocumentsHandle): Store {
     changeOwner: (_scope, { name }, change) => documents.changeOwner(name, change),
   }
 }
+
+/**
+ * By collection, the id up to which this process has looked for expired documents. No index holds when documents expire, so a round
+ * looks at some and the next one goes on there.
+ */
+const WALKED = new LRUCache<string, string>({ max: COLLECTION_LIMITS.expiry.walksMax })
 
 /** Where a change is made, and of which keyed request it is the effect. */
 interface Target {
