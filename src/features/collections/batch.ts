@@ -10,8 +10,9 @@ import { type BatchOperation, Op, OpAnywhere, readBatch, toWanted } from './batc
 import type { WantedChange } from './check-changes.ts'
 import { CollectionName } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
+import { BY_ID } from './query/filter.ts'
 import { withCollection, withExpired } from './resolve-store.ts'
-import type { Store, Written } from './store.ts'
+import { isRefusal, type Store, type Written } from './store.ts'
 import { write, writeAll } from './write.ts'
 
 const Atomic = Type.Optional(
@@ -194,4 +195,38 @@ export const changeOwner = (
     // An expired document may stay for long.
     const all = withExpired(inside, collection)
     return all.store.changeOwner(inside, all, change)
+  })
+
+/**
+ * Deletes some documents of an owner, those that have expired among them, which no request finds.
+ * @param service scope with the rights of a service key
+ * @returns how many it has deleted, and whether others refer to some that stay
+ */
+export const deleteExpiredOf = (
+  service: WorkspaceScope,
+  name: string,
+  owner: string,
+): Promise<{ readonly removed: number; readonly isReferred: boolean }> =>
+  withCollection(service, name, ['delete'], async (collection, inside) => {
+    const all = withExpired(inside, collection)
+    const found = { removed: 0, isReferred: false }
+    if (all === collection) return found
+    const filter = {
+      kind: 'test',
+      path: ['_owner'],
+      test: { op: 'in', values: [[owner]] },
+      not: false,
+    } as const
+    for (let after: string | undefined = ''; after !== undefined && found.removed === 0; ) {
+      const page = { filter, order: BY_ID, limit: COLLECTION_LIMITS.expiry.documentsMax }
+      const { rows } = await all.store.list(inside, all, after === '' ? page : { ...page, after: [after] })
+      for (const { id } of rows) {
+        const change = { verb: 'delete', collection: all, id, warnings: [] } as const
+        const result = await all.store.write(inside, [change])
+        if (!isRefusal(result)) found.removed += 1
+        else if ('referenced' in result) found.isReferred = true
+      }
+      after = rows.at(-1)?.id
+    }
+    return found
   })

@@ -5,7 +5,7 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { batchDocuments } from '../collections/batch.ts'
+import { batchDocuments, deleteExpiredOf } from '../collections/batch.ts'
 import { queryDocuments } from '../collections/documents-api.ts'
 import { collectionNames } from '../collections/transfer.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
@@ -83,6 +83,9 @@ export async function deleteSomeDocuments(person: Person): Promise<boolean> {
       if (data.length > 0) inUse.add(name)
       after = page.next
     } while (after !== null)
+    const expired = await deleteExpiredOf(person.service, name, person.userId)
+    if (expired.removed > 0) return true
+    if (expired.isReferred) inUse.add(name)
   }
   if (inUse.size === 0) return false
   throw new Problem('state_conflict', {

@@ -9,6 +9,7 @@ import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { withCollection } from '../../../src/features/collections/resolve-store.ts'
 import { write } from '../../../src/features/collections/write.ts'
 import { renameSomeOwners } from '../../../src/features/people/anonymous-data.ts'
+import { deleteSomeDocuments } from '../../../src/features/people/personal-data.ts'
 import {
   asSuperuser,
   call as callAt,
@@ -122,6 +123,29 @@ test('upsert with the key of an expired document: 409 as for a create, and made 
   expect([refused.status, refused.body.code]).toEqual([409, 'unique_violation'])
   await runRound(collection)
   expect((await upsert()).body.results).toMatchObject([{ status: 201 }])
+})
+
+test('owner whose data is deleted: so are the expired documents; one that others refer to is in the way', async () => {
+  const { id, collection } = await declared({})
+  const { collection: referring } = await declared({
+    ttl: null,
+    references: [{ field: 'of_id', collection }],
+  })
+  const [userId, kept] = [`usr-${randomUUID()}`, randomUUID()]
+  await imported(collection, [
+    { id: kept, _owner: userId, expires_at: FUTURE },
+    { _owner: userId, expires_at: PAST },
+  ])
+  const other = await idOf(referring, { of_id: kept })
+  await expire(collection, kept)
+  const { service } = await contextOf()
+  const removed = async () => {
+    while (await deleteSomeDocuments({ userId, service, prefixes: [] }));
+    return asSuperuser(`select from tenon_data."${id}"`)
+  }
+  await expect(removed()).rejects.toMatchObject({ code: 'state_conflict' })
+  await call('DELETE', at(referring, other))
+  expect(await removed()).toEqual([])
 })
 
 const STORES = {
