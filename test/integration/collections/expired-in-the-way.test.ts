@@ -180,7 +180,7 @@ describe.each(Object.entries(STORES))('%s', (_, { store, send }) => {
     const [userId, pseudonym] = [`usr-${randomUUID()}`, `usr-${randomUUID()}`]
     await imported(schema.collection, [{ _owner: userId, expires_at: PAST }, { _owner: userId }], send)
     const { service } = await contextOf()
-    while (await renameSomeOwners({ userId, pseudonym, service, prefixes: [] }));
+    while (await renameSomeOwners({ userId, pseudonym, service, prefixes: [], email: '' }));
     const owners = (await shown(schema, send)).map(({ _owner }: { _owner: string }) => _owner)
     expect(owners).toEqual([pseudonym, pseudonym])
   })
