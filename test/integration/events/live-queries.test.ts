@@ -1,6 +1,6 @@
 /** Live queries: a list and the stream of its changes, which together are the result of the query at any time. */
 
-import { afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { changesIn, openLive, readList, sorted, toldAtLast, toldIn } from '../../support/clients/live-copy.ts'
 import {
   closeSubscriptions,
@@ -19,6 +19,8 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { startHoldingProxy } from '../../support/servers/holding-proxy.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { repeated } from '../../support/stack/soak.ts'
 
 let ws: TestWorkspace
@@ -219,6 +221,29 @@ test('list while others write: with the subscription from its position nothing i
     await eventually(async () => (now().has(last) ? true : undefined))
     expect(sorted(now())).toEqual(sorted(documents))
   }
+})
+
+test('change that is published while a list waits for its position: in the list, or after the position', async () => {
+  const path = `/v1/collections/${unique('waits')}`
+  const proxy = await startHoldingProxy(inject('tenon').env['REDIS_URL'] ?? '', `changes:${ws.workspaceId}`)
+  const node = await startInProcessNode({ REDIS_URL: proxy.url })
+  const listing = call('GET', `${path}/documents?page[position]=true`, { as: ws.service, at: node.at })
+  await proxy.held
+  const id = await created(path, { n: 1 })
+  await relayed(path, 1)
+  proxy.release()
+  const { status, body } = await listing
+  expect(status, JSON.stringify(body)).toBe(200)
+  const later = await subscribeToStream(ws.service, `${path}/subscribe?last_event_id=${body.page.position}`)
+  await created(path, { n: 2 })
+  await toldAtLast(later, 'enter 2')
+  const known = [
+    ...body.data.map((one: { id: string }) => one.id),
+    ...changesIn(later).map(({ data }) => data.id),
+  ]
+  expect(known).toContain(id)
+  await node.close()
+  proxy.close()
 })
 
 test('queries in JSON give the position too; without asking, there is none', async () => {
