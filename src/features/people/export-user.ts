@@ -163,7 +163,7 @@ const RECORDS: Readonly<Record<string, RecordType>> = {
   bulk_change: {
     shape: Type.Object({ request: Payload }),
     page: (userId, after) => sql`
-    select id, collection, verb, status, case when owner = ${userId} then 'started' else 'caused' end as relation, request,
+    select id, collection, verb, status, case when ${userId} = owner then 'started' else 'caused' end as relation, request,
       matched::integer, changed::integer, failed::integer, created_at, ended_at from bulk_changes
     where ${isBulkChangeOf(userId)} and id > ${after} order by id limit ${PAGE}`,
   },

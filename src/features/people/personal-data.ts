@@ -139,7 +139,7 @@ export const isCallerOf = (userId: string): Sql =>
 
 /** The condition on rows of `bulk_changes` that the user has asked for, or that work with the rights of the user. */
 export const isBulkChangeOf = (userId: string): Sql =>
-  sql`(owner = ${userId} or ${mentions(userId, sql`caller`)})`
+  sql`(${userId} = owner or ${mentions(userId, sql`caller`)})`
 
 /** The condition on rows of `approvals` that name the user. */
 export const isInApproval = (userId: string): Sql =>
