@@ -40,9 +40,12 @@ export async function compareSides(
     for (const lanes of LANES) {
       const rates = await contest({ ...TURN, lanes, ...(usedUs && { usedUs }) }, works)
       const [first] = Object.values(rates)
-      print(`\n${kind}, ${lanes} at once`, 'per s', '×', 'p50 ms', 'CPU µs', 'CPU ×')
-      for (const [name, { perS, p50Ms, cpuUs }] of Object.entries(rates))
-        print(name, perS, perS / (first?.perS ?? perS), p50Ms, cpuUs, cpuUs / (first?.cpuUs ?? cpuUs))
+      const isMeasured = usedUs !== undefined
+      print(`\n${kind}, ${lanes} at once`, 'per s', '×', 'p50 ms', ...(isMeasured ? ['CPU µs', 'CPU ×'] : []))
+      for (const [name, { perS, p50Ms, cpuUs }] of Object.entries(rates)) {
+        const used = isMeasured ? [cpuUs, cpuUs / (first?.cpuUs ?? cpuUs)] : []
+        print(name, perS, perS / (first?.perS ?? perS), p50Ms, ...used)
+      }
     }
   }
 }
