@@ -12,7 +12,7 @@ import { BY_ID, type Comparison, type Filter, type Test } from '../query/filter.
 import { ifInLine } from '../scans.ts'
 import { sortKey } from '../schemas/canonical-text.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { type CheckedChange, type Conflict, problemOf } from '../store.ts'
+import { type CheckedChange, type Conflict, createdBy, problemOf } from '../store.ts'
 import { readCondition } from './condition.ts'
 import type { DeclaredExclusion } from './constraint.ts'
 
@@ -30,8 +30,8 @@ export async function conflictProblem(
   const problem = problemOf(conflict)
   const other = await findOther(scope, change, conflict).catch((error: unknown) => {
     // The change is refused all the same.
-    if (error instanceof Problem) return undefined
-    throw error
+    if (!(error instanceof Problem)) scope.logError(error, 'document in the way of a change not found')
+    return undefined
   })
   return other === undefined ? problem : problem.with({ conflicting_id: other })
 }
@@ -46,15 +46,15 @@ async function findOther(
   const fields = permissions.read === false ? undefined : await fieldsAfter(scope, change)
   if (fields === undefined || declared === undefined) return undefined
   const { duplicated, overlapped } = { duplicated: undefined, overlapped: undefined, ...conflict }
-  const { where } = duplicated ?? overlapped ?? {}
+  const { where, fields: equal = [] } = duplicated ?? overlapped ?? {}
+  // Missing values are in nobody's way.
+  if (equal.some((name) => fields[name] === undefined || fields[name] === null)) return undefined
   const [start, end] = overlapped?.range ?? []
   const filter: Filter = {
     kind: 'all',
     of: [
       { kind: 'test', path: ['id'], test: { op: 'in', values: [[id]] }, not: true },
-      ...(duplicated ?? overlapped ?? { fields: [] }).fields.map((name) =>
-        equalTo(name, fields[name], declared),
-      ),
+      ...equal.map((name) => equalTo(name, fields[name], declared)),
       ...(start === undefined || end === undefined
         ? []
         : [compared(start, 'lt', fields[end], declared), compared(end, 'gt', fields[start], declared)]),
@@ -67,16 +67,19 @@ async function findOther(
   return found?.rows[0]?.id
 }
 
-/** The fields of the document as the change would leave them; undefined if it is gone. */
+/** The fields of the document as the change would leave them, with its owner; undefined if it is gone. */
 async function fieldsAfter(
   scope: WorkspaceScope,
   change: CheckedChange,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
   if (change.verb === 'delete') return undefined
-  const { collection, id, content, verb } = change
-  if (verb !== 'update') return content.fields
+  const { collection, id, content } = change
+  if (change.verb === 'create') return { ...content.fields, _owner: createdBy(scope.actor, change).owner }
   const [current] = await collection.store.read(scope, [{ collection, id }])
-  return current && updatedFields(current.fields, content.fields, change.unset)
+  if (current === undefined) return undefined
+  const fields =
+    change.verb === 'replace' ? content.fields : updatedFields(current.fields, content.fields, change.unset)
+  return { ...fields, _owner: current.owner }
 }
 
 type Types = Pick<Declaration, 'formats'>
