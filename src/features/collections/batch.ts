@@ -197,6 +197,9 @@ export const changeOwner = (
     return all.store.changeOwner(inside, all, change)
   })
 
+/** Documents that are read together: as many of the largest fit into an answer of the store. */
+const OWNED_AT_ONCE = 100
+
 /**
  * Deletes some documents of an owner, those that have expired among them, which no request finds.
  * @param service scope with the rights of a service key
@@ -218,7 +221,7 @@ export const deleteExpiredOf = (
       not: false,
     } as const
     for (let after: string | undefined = ''; after !== undefined && found.removed === 0; ) {
-      const page = { filter, order: BY_ID, limit: COLLECTION_LIMITS.expiry.documentsMax }
+      const page = { filter, order: BY_ID, limit: OWNED_AT_ONCE }
       const { rows } = await all.store.list(inside, all, after === '' ? page : { ...page, after: [after] })
       for (const { id } of rows) {
         const change = { verb: 'delete', collection: all, id, warnings: [] } as const

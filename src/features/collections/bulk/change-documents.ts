@@ -99,6 +99,9 @@ async function changeSome({ record, open }: BulkScopes, id: string): Promise<Bul
   return 'more'
 }
 
+/** By how much fewer documents are read if so many are too large together. */
+const LARGE_DOCUMENTS = 5
+
 const OPERATIONS = { update: updateMany, delete: deleteMany } as const
 
 /** Documents that exist when the change is asked for: those that come meanwhile are not of it. */
@@ -150,20 +153,25 @@ class BulkStep {
 
   /** The next documents behind one. @throws QueryTooSlow */
   async #find(after: string | null): Promise<Found> {
+    let limit: number = COLLECTION_LIMITS.bulkDocuments[this.#change.verb]
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#query(after)
+        return await this.#query(after, limit)
       } catch (error) {
-        if (!(error instanceof Problem) || error.code !== 'query_timeout') throw error
+        if (!(error instanceof Problem)) throw error
+        if (error.code === 'output_too_large' && limit > 1) {
+          limit = Math.ceil(limit / LARGE_DOCUMENTS)
+          continue
+        }
+        if (error.code !== 'query_timeout') throw error
         if (attempt >= COLLECTION_LIMITS.bulkTimeoutsMax) throw new QueryTooSlow(error, this.#scope)
       }
     }
   }
 
-  async #query(after: string | null): Promise<Found> {
+  async #query(after: string | null, limit: number): Promise<Found> {
     const { collection: name, verb } = this.#change
     const filter = existing(this.#change)
-    const limit = COLLECTION_LIMITS.bulkDocuments[verb]
     const query = { filter, order: BY_ID, limit, selected: [], ...(after !== null && { after: [after] }) }
     return withCollection(this.#scope, name, BULK_RIGHTS[verb], async (collection, inside) => {
       const { rows } = await inLine(inside, collection, query, () =>

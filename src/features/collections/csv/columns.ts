@@ -21,6 +21,8 @@ export const CsvInput = {
   csv_null: Type.Optional(
     Type.String({
       maxLength: 20,
+      // Such a character would end the cell, or the line.
+      pattern: '^[^",;|\\t\\r\\n]*$',
       description:
         'Text of a cell of CSV without quotes that stands for `null`, such as `NULL`. Default: none; `null` is written as an empty cell, and lost.',
     }),
@@ -118,8 +120,8 @@ export function readHeader(names: readonly string[]): Path[] {
     return readPath(name, source)
   })
   for (const [index, path] of paths.entries()) {
-    const other = paths.findIndex((one) => one.every((name, at) => path[at] === name))
-    if (other === index) continue
+    const other = paths.findIndex((one, at) => at < index && (isWithin(path, one) || isWithin(one, path)))
+    if (other < 0) continue
     const source: Source = { code: 'validation_failed', in: 'body', name: `column ${index + 1}` }
     throw refusal(
       source,
@@ -128,6 +130,8 @@ export function readHeader(names: readonly string[]): Path[] {
   }
   return paths
 }
+
+const isWithin = (path: Path, other: Path): boolean => other.every((name, at) => path[at] === name)
 
 /** The columns that `select` names. */
 export const readSelected = (text: string): Path[] =>

@@ -28,7 +28,7 @@ export function csvWriter(
   const line = (cells: readonly string[]) => `${cells.join(delimiter)}\r\n`
   const cellOf = cellWriter(delimiter, options)
   return {
-    header: line(columns.map(({ name }) => quoted(name, delimiter))),
+    header: line(columns.map(({ name }) => quoted(escaped(name, options), delimiter))),
     lineOf: (document) => line(columns.map((column) => cellOf(column, valueBelow(document, column.path)))),
   }
 }
@@ -47,14 +47,18 @@ function pathsOf(select: string | undefined, declared: Declaration | undefined):
   })
 }
 
-function cellWriter(delimiter: string, { csv_null: nullText = '', csv_formulas: formulas }: WriteOptions) {
+/** With a quote before what a spreadsheet would take for a formula, if that is asked for. */
+const escaped = (text: string, { csv_formulas: formulas }: WriteOptions): string =>
+  formulas === 'escape' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+
+function cellWriter(delimiter: string, options: WriteOptions) {
+  const { csv_null: nullText = '' } = options
   return (column: Column, value: unknown): string => {
     if (value === undefined) return ''
     // As an unquoted text of JSON if that is how it is read back.
     if (value === null) return column.kind === 'json' ? 'null' : nullText
     const text = cellText(column, value)
-    const isFormula = formulas === 'escape' && typeof value === 'string' && /^[=+\-@\t\r]/.test(text)
-    const shown = isFormula ? `'${text}` : text
+    const shown = typeof value === 'string' ? escaped(text, options) : text
     return shown === '' || shown === nullText ? `"${shown}"` : quoted(shown, delimiter)
   }
 }

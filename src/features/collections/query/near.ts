@@ -3,6 +3,7 @@
 import { isObject } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { readPath } from './syntax.ts'
 
 /** The field of a declaration with a trigram index, and the text that its values are compared with. */
 export interface Near {
@@ -40,7 +41,9 @@ export function takeBodyNear(filter: Readonly<Record<string, unknown>>): {
   return { near, filter: Object.keys(rest).length === 0 ? without : { ...without, [field]: rest } }
 }
 
-function nearOf(field: string, text: unknown, others: number): Near {
+function nearOf(name: string, text: unknown, others: number): Near {
+  const [field, ...below] = readPath(name, { code: 'filter_invalid', in: 'query', name })
+  if (below.length > 0) throw invalid(name, 'near takes a field of the document itself')
   const most = COLLECTION_LIMITS.nearCharsMax
   if (others > 0) throw invalid(field, 'near stands once in a query: it gives the order of the documents')
   if (typeof text !== 'string' || text.trim() === '') throw invalid(field, 'near needs a text')
