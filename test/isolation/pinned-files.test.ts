@@ -73,9 +73,10 @@ test('permissions: required and confirmed by entry points only, and scopes compa
     'mcp/platform/platform-server.ts',
   ])
   expect(await filesThat(/\brequireScope\(/)).toEqual(['access/permission.ts', 'core/policy.ts'])
-  // Code of a function acts in a scope, without a credential.
+  // Code of a function acts in a scope, without a credential, and a bulk change outlives its request.
   expect(await filesThat(/\bpermitActor\(/)).toEqual([
     'access/permission.ts',
     'activities/function/invocation-host.ts',
+    'features/collections/bulk/change-documents.ts',
   ])
 })

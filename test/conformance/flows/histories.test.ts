@@ -240,6 +240,15 @@ test('index builds and a suspension: replay', async () => {
   await replayEnded(workspace, { indexBuild: 'index-build', suspension: 'suspension' })
 })
 
+test('bulk change: replays', async () => {
+  const workspace = await createTestWorkspace()
+  const as = workspace.service
+  await call('POST', '/v1/collections/notes/documents', { as, body: { n: 1 } })
+  const body = { filter: { n: 1 }, data: { n: 2 } }
+  expect((await call('POST', '/v1/collections/notes/update-many', { as, body })).status).toBe(202)
+  await replayEnded(workspace, { bulkChange: 'bulk-change' })
+})
+
 /** In the suite, the worker without a cache of test/resilience/flow-corpus.test.ts replays each of them before each step. */
 const replaysKinds = process.env['TENON_RECORD'] !== undefined || repeated(0, 1) > 0
 

@@ -21,7 +21,15 @@ const STAYS: Readonly<Record<string, readonly string[]>> = {
   'does not move, because it is decided where the workspace is: the archive names it': ['quotas', 'hosts'],
   'does not move, because it tells what was done, or is being done, in the old workspace': [
     ...['executions', 'execution_steps', 'execution_events', 'callbacks', 'approvals', 'event_subscriptions'],
-    ...['function_runs', 'function_run_logs', 'run_slots', 'webhook_deliveries', 'idempotency', 'meters'],
+    ...[
+      'bulk_changes',
+      'function_runs',
+      'function_run_logs',
+      'run_slots',
+      'webhook_deliveries',
+      'idempotency',
+      'meters',
+    ],
     ...['mcp_calls', 'mcp_call_heads', 'mcp_results', 'chain_checkpoints', 'outbox', 'subscription_offsets'],
     ...['object_uploads', 'object_upload_parts', 'resumable_uploads', 'object_removals', 'unused_blobs'],
   ],

@@ -266,6 +266,18 @@ test('documents that come after the request are not changed, also if they match;
   expect((await documentsOf(collection)).length).toBe(left.length)
 })
 
+test('documents of some size: are deleted in smaller groups', async () => {
+  const collection = unique('bulk')
+  const text = 'x'.repeat(200_000)
+  for (let from = 0; from < 200; from += 20) {
+    const ops = Array.from({ length: 20 }, (_, n) => ({ op: 'create', data: { n: from + n, text } }))
+    const { status } = await call('POST', path(collection, 'batch'), { as: workspace.service, body: { ops } })
+    expect(status).toBe(200)
+  }
+  const { body } = await send(collection, 'delete-many', { filter: {}, all: true })
+  expect(body).toMatchObject({ status: 'completed', matched: 200, changed: 200, error: null })
+})
+
 test('three workers at the same bulk change: each document is changed once', async () => {
   const collection = unique('bulk')
   const node = await startBulkNode(workspace)

@@ -137,6 +137,24 @@ test('users find what they may read; another workspace finds its own', async () 
   expect(titles(await search(collection, 'title=near.milk', sibling.service))).toEqual([])
 })
 
+test('field with the name of a parameter: in quotes; the similarity can be selected also in a closed schema', async () => {
+  const collection = unique('drinks')
+  const properties = { order: { type: 'string' }, n: { type: 'integer' } }
+  const { status } = await declare(collection, {
+    schema: { properties, additionalProperties: false },
+    trigram: ['order'],
+  })
+  expect(status).toBe(201)
+  const made = await call('POST', at(collection, 'documents'), {
+    as: workspace.service,
+    body: { order: 'milk', n: 1 },
+  })
+  expect(made.status).toBe(201)
+  const query = `${encodeURIComponent('"order"')}=near.milk&select=n,_similarity`
+  const { body } = await search(collection, query)
+  expect(body.data).toEqual([{ id: made.body.id, n: 1, _similarity: 1 }])
+})
+
 test('undeclared collection: not_supported, with what to declare', async () => {
   const collection = unique('drinks')
   await fill(collection, DRINKS)

@@ -50,13 +50,13 @@ test('pages and examples in the order in which one reads them: each works after 
   expect(declared).toEqual(expect.arrayContaining(['tickets', lists, ...examples]))
 })
 
-test('todo-web where its collection has documents already: ends with the reason instead of opening them', async () => {
+test('todo-web where its collection has other documents already: ends with the reason', async () => {
   const workspace = await createTestWorkspace()
-  const body = { title: 'buy milk' }
+  const body = { text: 'buy milk' }
   await call('POST', '/v1/collections/private_todos/documents', { as: workspace.service, body })
   const run = runSetup('todo-web', workspace, [PAGE, folder])
   await expect(run).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^POST \/v1\/schemas: state_conflict: .*\n {2}.*\n$/),
+    stderr: expect.stringMatching(/^POST \/v1\/schemas: schema_incompatible: .*\n {2}.*\n$/),
   })
 })

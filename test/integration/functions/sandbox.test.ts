@@ -321,7 +321,7 @@ describe('isolation from the host', () => {
       'function',
       [],
       [],
-      ['collections', 'objects', 'events', 'functions', 'flows'],
+      ['collections', 'objects', 'events', 'functions', 'flows', 'batch'],
     ])
   })
 })

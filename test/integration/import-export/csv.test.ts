@@ -139,11 +139,12 @@ test('files that are no CSV: end the import with line and column; what was store
     'validation_failed',
     expect.stringContaining('set the same field'),
   ])
-  expect(await ended('a,a.b\n')).toEqual([
-    400,
-    'validation_failed',
-    expect.stringContaining('set the same field'),
-  ])
+  for (const header of ['a,a.b', 'a.b,a', 'x,a.b.c,a.b'])
+    expect(await ended(`${header}\n`)).toEqual([
+      400,
+      'validation_failed',
+      expect.stringContaining('set the same field'),
+    ])
   expect(await ended('a,_hidden\n')).toEqual([400, 'validation_failed', expect.anything()])
   expect(await ended(`${'a,'.repeat(100_000)}b\n`)).toEqual([
     400,
@@ -183,8 +184,13 @@ test('export: columns of select or of the declaration; formulas are left, or esc
   expect(header).toBe('id,n,more,title,_created_at,_updated_at,_version,_owner')
   expect(first).toContain('"{""x"":""a\\""b""}"')
   const undeclared = unique('csv')
-  await call('POST', `/v1/collections/${undeclared}/documents`, { as, body: { a: 1 } })
+  await call('POST', `/v1/collections/${undeclared}/documents`, { as, body: { a: 1, '=b': 2 } })
   const headers = { accept: 'text/csv' }
+  expect(await exportCsv(undeclared, 'select=a,"=b"&csv[formulas]=escape')).toMatch(/^id,a,'(=b|"=b"|""=b"")/)
+  for (const text of [',', '"', '\n', ';', '\t']) {
+    const path = `/v1/collections/${name}/export?csv[null]=${encodeURIComponent(text)}`
+    expect((await call('GET', path, { as, headers })).body.code).toBe('validation_failed')
+  }
   const refused = await call('GET', `/v1/collections/${undeclared}/export`, { as, headers })
   expect([refused.status, refused.body.code, refused.body.hint]).toEqual([
     ...[400, 'select_invalid', expect.stringContaining('select=')],
