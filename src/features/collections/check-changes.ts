@@ -65,6 +65,8 @@ export type WantedChange = { readonly collection: string } & (
       readonly data: Fields
       /** Later changes name its document by `id`, also if it has another one. */
       readonly isReferred?: boolean
+      /** The caller has chosen the id: if the key finds no document, none may have it. */
+      readonly mustBeNew?: boolean
     }
   | Update
   /** RFC 7396. */

@@ -164,7 +164,10 @@ async function isTransient(
   { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
 ): Promise<boolean> {
   if ('missing' in refusal || 'current' in refusal) return wanted.op !== 'create' && !isTooLarge(refusal)
-  if (wanted.op !== 'upsert' || !('duplicated' in refusal)) return false
+  if (wanted.op !== 'upsert') return false
+  // Another writer may have made the document of this key meanwhile, with the same id.
+  if ('exists' in refusal) return (await findByKey(scope, collection, wanted)) !== undefined
+  if (!('duplicated' in refusal)) return false
   const { duplicated } = refusal
   if (!isOfAll(duplicated) || !duplicated.fields.every((field) => wanted.on.includes(field))) return false
   return !(await isHeldOutOfSight(scope, collection, wanted))

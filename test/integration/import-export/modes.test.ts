@@ -118,6 +118,62 @@ test('upsert by a unique field: finds documents by it; elsewhere refused', async
   expect(csv.body).toMatchObject({ created: 0, updated: 1 })
 })
 
+test('upsert by a unique field: a line whose id another document has fails, and none is counted that is not stored', async () => {
+  const name = unique('modes')
+  await declare(name, UNIQUE_EMAIL)
+  const [a = '', b = ''] = ids(2)
+  await send(name, [{ id: a, email: 'old' }], '')
+  const values = [
+    { id: a, email: 'new' },
+    { id: b, email: 'first' },
+    { id: b, email: 'second' },
+  ]
+  const { body } = await send(name, values, '?mode=upsert&on=email')
+  expect(body).toMatchObject({
+    ...{ created: 1, updated: 0, failed: 2 },
+    errors: [
+      { line: 1, code: 'precondition_failed', detail: 'There is a document of this id.' },
+      { line: 3, code: 'precondition_failed' },
+    ],
+  })
+  expect((await stored(name)).map(({ id, email }) => [id, email])).toEqual([
+    [a, 'old'],
+    [b, 'first'],
+  ])
+})
+
+test('upsert by a unique field of a user who may not read every document: a line may name no id, whether it exists or not', async () => {
+  const name = unique('modes')
+  const own = { _owner: '$user.id' }
+  await declare(name, { ...UNIQUE_EMAIL, access: { user: { read: own, create: true, update: own } } })
+  const [hidden = '', free = ''] = ids(2)
+  await send(name, [{ id: hidden, email: 'hidden' }], '')
+  const values = [{ id: hidden, email: 'a' }, { id: free, email: 'b' }, { email: 'c' }]
+  const { status, body } = await send(name, values, '?mode=upsert&on=email', await userToken(ws, 'mia'))
+  expect([status, body]).toMatchObject([
+    200,
+    {
+      ...{ created: 1, failed: 2 },
+      errors: [
+        { line: 1, code: 'validation_failed', pointer: '/id' },
+        { line: 2, code: 'validation_failed', pointer: '/id' },
+      ],
+    },
+  ])
+})
+
+test('upsert by a unique field while others create the same documents under the same ids: no line fails', async () => {
+  const name = unique('race')
+  await declare(name, UNIQUE_EMAIL)
+  const values = ids(100).map((id, n) => ({ id, email: `${n}` }))
+  const files = [0, 1, 2, 3].map((n) => values.map((value) => ({ ...value, [`f${n}`]: 1 })))
+  const replies = await Promise.all(files.map((file) => send(name, file, '?mode=upsert&on=email')))
+  for (const { status, body } of replies)
+    expect([status, body.failed], JSON.stringify(body)).toEqual([200, 0])
+  expect(replies.reduce((sum, { body }) => sum + body.created, 0)).toBe(100)
+  for (const document of await stored(name)) expect(document).toMatchObject({ f0: 1, f1: 1, f2: 1, f3: 1 })
+})
+
 test('stop in mode upsert: lines before the one that fails are stored, none after it', async () => {
   const name = unique('modes')
   await declare(name, UNIQUE_EMAIL)

@@ -332,11 +332,11 @@ async function checkEach<T>(
 async function checkNew(
   scope: WorkspaceScope,
   collection: Collection,
-  { id, data, isNamed, system }: LineRequest,
+  request: LineRequest,
   budget: CpuBudget,
 ): Promise<Create> {
-  // Which ids exist is not for callers who may not read every document.
-  if (isNamed && collection.permissions.read !== true) throw idRefused()
+  const { id, data, system } = request
+  requireMayName(collection, request)
   const kept = keptOwner(scope.actor, collection, system._owner)
   const create = await checkCreate(scope, collection, { id, data, budget })
   requireAdmitted(scope, collection, 'read', createdBy(scope.actor, create))
@@ -360,9 +360,11 @@ export async function changeEntries(
   options: StoreOptions,
   entries: readonly Entry[],
 ): Promise<Attempt> {
-  const { creates: wanted, failures } = await checkEach(entries, options, async (request) =>
-    wantedOf(options, request),
-  )
+  const collection = await withCollection(scope, options.collection, [], async (found) => found)
+  const { creates: wanted, failures } = await checkEach(entries, options, async (request) => {
+    requireMayName(collection, request)
+    return wantedOf(options, request)
+  })
   if (wanted.length === 0) return { created: 0, existing: 0, updated: 0, failures }
   try {
     const written = await maybeTakenBack(scope, options, (inside) => writeTogether(inside, options, wanted))
@@ -389,11 +391,17 @@ async function writeTogether(
   return written
 }
 
-function wantedOf({ collection, mode, on }: StoreOptions, { id, data }: LineRequest): WantedChange {
-  if (on.length > 0) return { op: 'upsert', collection, id, on, data }
+function wantedOf({ collection, mode, on }: StoreOptions, { id, data, isNamed }: LineRequest): WantedChange {
+  // A document that has the id and another key would be taken for the one that the line makes.
+  if (on.length > 0) return { op: 'upsert', collection, id, on, data, mustBeNew: isNamed }
   return mode === 'replace'
     ? { op: 'replace', collection, id, data }
     : { op: 'update', collection, id, data, unset: [] }
+}
+
+/** Which ids exist is not for callers who may not read every document. @throws Problem `validation_failed` */
+function requireMayName({ permissions }: Collection, { isNamed }: LineRequest): void {
+  if (isNamed && permissions.read !== true) throw idRefused()
 }
 
 const idRefused = () =>
