@@ -79,6 +79,8 @@ class Import {
   readonly #waiting: { readonly entry: Entry; readonly problem: Problem }[] = []
   #waitingBytes = 0
   #isAgain = false
+  /** Lines that have waited and are stored now. None is done before its chunk is. */
+  #again: readonly Entry[] = []
   /** Of a dry run. */
   readonly #ids = new Set<string>()
 
@@ -91,10 +93,9 @@ class Import {
 
   /** What is certainly done: lines that wait are not. */
   reportSoFar(): Report {
-    const [waiting] = this.#waiting
-    return waiting === undefined
-      ? this.report
-      : { ...this.report, lines: Math.min(this.report.lines, waiting.entry.line - 1) }
+    const open = [...this.#waiting.map(({ entry }) => entry), ...this.#again]
+    const lines = open.reduce((done, { line }) => Math.min(done, line - 1), this.report.lines)
+    return { ...this.report, lines }
   }
 
   async run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
@@ -196,10 +197,14 @@ class Import {
     this.#isAgain = true
     const size = COLLECTION_LIMITS.importChunkLines
     for (let before = Number.POSITIVE_INFINITY; this.#waiting.length < before && !this.#options.dryRun; ) {
-      const again = this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)
-      ;[before, this.#waitingBytes] = [again.length, 0]
-      for (let end = again.length; end > 0; end -= size)
-        await this.#storeChunk(again.slice(Math.max(0, end - size), end).map(({ entry }) => entry))
+      const waiting = this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)
+      this.#again = waiting.map(({ entry }) => entry)
+      ;[before, this.#waitingBytes] = [waiting.length, 0]
+      while (this.#again.length > 0) {
+        const rest = Math.max(0, this.#again.length - size)
+        await this.#storeChunk(this.#again.slice(rest))
+        this.#again = this.#again.slice(0, rest)
+      }
     }
     for (const { entry, problem } of this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)) {
       const isMet = this.#options.dryRun && this.#namesTarget(entry, problem)
