@@ -167,6 +167,19 @@ test('files that are no CSV: end the import with line and column; what was store
   expect(body.imported).toMatchObject({ lines: 1_001, created: 1_000 })
 })
 
+test('rows with line breaks: the report names the line on which a row begins, and ends after the last line of a row', async () => {
+  const name = await declared({ n: { type: 'integer' }, text: { type: 'string' } })
+  for (const end of ['\n', '\r\n']) {
+    const rows = ['n,text', `1,"a${end}b"`, `x,"c${end}d"`, '2,e'].join(end)
+    const { body } = await importCsv(name, rows, 'on_error=stop')
+    expect([body.code, body.line]).toEqual(['schema_violation', 4])
+    expect(body.imported).toMatchObject({ lines: 5, created: 1, failed: 1 })
+    const many = `"x${end}y"${end}`.repeat(1_200)
+    const ended = await importCsv(unique('csv'), `text${end}${many}"x${end}`)
+    expect(ended.body.imported).toMatchObject({ lines: 2_001, created: 1_000 })
+  }
+})
+
 test('export: columns of select or of the declaration; formulas are left, or escaped if asked for', async () => {
   const name = await declared({ title: { type: 'string' }, n: { type: 'number' }, more: { type: 'object' } })
   const as = ws.service

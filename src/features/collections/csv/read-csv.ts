@@ -1,7 +1,7 @@
 /** Reads the rows of a CSV body (RFC 4180) as documents, with the line and the column of each fault. */
 
 import { pipeline, Readable } from 'node:stream'
-import { CsvError, type Info, parse } from 'csv-parse'
+import { CsvError, parse } from 'csv-parse'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Fields } from '../document.ts'
@@ -26,6 +26,7 @@ export interface ReadOptions extends CsvOptions {
 interface CsvRow {
   /** From 1 on: the line on which the row begins. */
   readonly line: number
+  readonly lastLine: number
   readonly document: Fields | Problem
   /** The cells as they were sent, for an id that derives from them. */
   readonly text: string
@@ -44,9 +45,9 @@ type Cell = string | null | undefined
 
 interface Row {
   readonly record: readonly Cell[]
-  readonly info: Info
   /** On which it begins. */
   readonly line: number
+  readonly lastLine: number
 }
 
 /** Yields the rows in groups. @throws Problem that ends the import, with the line and the column */
@@ -64,7 +65,7 @@ export async function* readCsv(
   let [bytes, lastLine] = [0, 0]
   try {
     for await (const read of parser as AsyncIterable<Row>) {
-      lastLine = read.info.lines
+      lastLine = read.lastLine
       if (columns === undefined) {
         columns = columnsOf(readHeader(read.record.map((cell) => cell ?? '')), declared, options)
         continue
@@ -86,19 +87,24 @@ export async function* readCsv(
 function parserOf(options: ReadOptions) {
   const { csv_null: nullText } = options
   let line = 1
+  // The parser counts a carriage return and its line feed in a cell as two lines.
+  let excess = 0
   return parse({
-    // The parser reads ahead, so each row has its line with it.
-    // The types of the library know records of texts alone.
-    on_record: (read) => ({ ...(read as unknown as Row), line }) as unknown as string[],
+    // The parser reads ahead, so each row has its lines with it.
+    on_record: (record, { lines }) => {
+      const row: Row = { record, line, lastLine: lines - excess }
+      // The types of the library know records of texts alone.
+      return row as unknown as string[]
+    },
     delimiter: delimiterOf(options),
     record_delimiter: ['\r\n', '\n', '\r'],
-    info: true,
     // Rows with too few or too many cells fail by themselves.
     relax_column_count: true,
     skip_empty_lines: true,
     max_record_size: CORE_LIMITS.bodyBytesMax,
     cast: (text, { quoting, index, lines }): Cell => {
-      if (index === 0) line = lines - (text.match(/\r\n|\n|\r/g)?.length ?? 0)
+      excess += countOf(text, /\r\n/g)
+      if (index === 0) line = lines - excess - countOf(text, /\r\n|\n|\r/g)
       if (quoting) return text
       if (nullText !== undefined && text === nullText) return null
       return text === '' ? undefined : text
@@ -106,12 +112,14 @@ function parserOf(options: ReadOptions) {
   })
 }
 
-function rowOf(columns: readonly Column[], { record, line }: Row): CsvRow {
-  const text = JSON.stringify(record)
+const countOf = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
+
+function rowOf(columns: readonly Column[], { record, line, lastLine }: Row): CsvRow {
+  const row = { line, lastLine, text: JSON.stringify(record) }
   try {
-    return { line, text, document: documentOf(columns, record) }
+    return { ...row, document: documentOf(columns, record) }
   } catch (error) {
-    if (error instanceof Problem) return { line, text, document: error }
+    if (error instanceof Problem) return { ...row, document: error }
     throw error
   }
 }

@@ -16,6 +16,8 @@ import { type Line, splitLines } from './lines.ts'
 /** A line that is not blank. */
 export interface Entry {
   readonly line: number
+  /** The line on which it ends: a cell of CSV may have line breaks. */
+  readonly lastLine: number
   readonly bytes: number
   readonly request: LineRequest | Problem
 }
@@ -74,10 +76,10 @@ export const ndjsonEntries = (idOf: IdOf): ReadEntries =>
 export const csvEntries = (idOf: IdOf, options: ReadOptions): ReadEntries =>
   async function* (chunks, declared) {
     for await (const { rows, line: last, columns = [] } of readCsv(chunks, declared, options)) {
-      const entries = rows.map(({ line, text, document }): Entry => {
+      const entries = rows.map(({ line, lastLine, text, document }): Entry => {
         const read = () =>
           document instanceof Problem ? document : requestOf(document, () => idOf(line, text))
-        return { line, bytes: text.length, request: orProblem(read) }
+        return { line, lastLine, bytes: text.length, request: orProblem(read) }
       })
       yield { entries, line: last, columns }
     }
@@ -92,7 +94,7 @@ function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
     isBlank = text.trim() === ''
     return isBlank ? BLANK : requestOf(parseJson(text), () => idOf(line, text))
   })
-  return isBlank ? undefined : { line, bytes: bytes?.byteLength ?? 0, request }
+  return isBlank ? undefined : { line, lastLine: line, bytes: bytes?.byteLength ?? 0, request }
 }
 
 const BLANK = new Problem('validation_failed', { detail: 'The line is blank.' })

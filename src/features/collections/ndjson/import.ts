@@ -127,7 +127,7 @@ class Import {
   /** Stores a chunk, and lets lines wait that refer to later ones. */
   async #storeChunk(arrived: readonly Entry[]): Promise<void> {
     const { mode, on, stopOnError } = this.#options
-    const last = arrived.at(-1)?.line ?? 0
+    const last = arrived.at(-1)?.lastLine ?? 0
     const open = await unresolvedAmong(this.#scope, this.#options, arrived)
     for (const [entry, problem] of open) this.#wait(entry, problem)
     const entries = arrived.filter((entry) => !open.has(entry))
@@ -160,7 +160,7 @@ class Import {
     const half = Math.ceil(entries.length / 2)
     await this.#store(entries.slice(0, half), store)
     // The lines before a part that fails are done only if the parts of a chunk are stored in their order.
-    if (this.#isInOrder) this.report.lines = entries[half - 1]?.line ?? 0
+    if (this.#isInOrder) this.report.lines = entries[half - 1]?.lastLine ?? 0
     await this.#store(entries.slice(half), store)
   }
 
@@ -176,8 +176,8 @@ class Import {
     else this.#fail(entry, problem)
   }
 
-  #fail({ line }: Entry, problem: Problem): void {
-    this.#record({ ...NOTHING, failures: [{ line, problem }] })
+  #fail(entry: Entry, problem: Problem): void {
+    this.#record({ ...NOTHING, failures: [{ entry, problem }] })
   }
 
   #wait(entry: Entry, problem: Problem): void {
@@ -237,12 +237,12 @@ class Import {
     report.errors.push(...failures.slice(0, remaining).map((failure) => lineError(failure, this.#columns)))
     const fatal = this.#options.stopOnError ? failures[0] : undefined
     if (fatal === undefined) return
-    report.lines = fatal.line
+    report.lines = fatal.entry.lastLine
     throw withLine(fatal)
   }
 }
 
-function lineError({ line, problem }: Failure, columns: readonly Column[]): LineError {
+function lineError({ entry: { line }, problem }: Failure, columns: readonly Column[]): LineError {
   const { code, message, errors } = problem
   const pointer = errors[0]?.pointer
   const detail = message.slice(0, COLLECTION_LIMITS.importMessageCharsMax)
@@ -254,7 +254,7 @@ function lineError({ line, problem }: Failure, columns: readonly Column[]): Line
   }
 }
 
-function withLine({ line, problem }: Failure): Problem {
+function withLine({ entry: { line }, problem }: Failure): Problem {
   const { code, message, errors, cause, members } = problem
   const detail = `Line ${line}: ${message}`
   return new Problem(code, { detail, errors, cause, members: { ...members, line } })

@@ -63,7 +63,7 @@ export interface Outcome {
 }
 
 export interface Failure {
-  readonly line: number
+  readonly entry: Entry
   readonly problem: Problem
 }
 
@@ -205,11 +205,11 @@ export async function createEntries(
   )
   if ('rejected' in attempt || attempt.existing === 0 || options.mode === 'create') return attempt
   // Another writer has made some of them meanwhile. The same values again change nothing of the others.
-  const failed = new Set(attempt.failures.map(({ line }) => line))
+  const failed = new Set(attempt.failures.map(({ entry }) => entry))
   const changed = await changeEntries(
     scope,
     options,
-    entries.filter(({ line }) => !failed.has(line)),
+    entries.filter((entry) => !failed.has(entry)),
   )
   if ('rejected' in changed) return changed
   return { ...attempt, existing: 0, updated: attempt.existing }
@@ -315,14 +315,15 @@ async function checkEach<T>(
   const budget = new CpuBudget(Number.POSITIVE_INFINITY)
   const creates: T[] = []
   const failures: Failure[] = []
-  for (const { line, request } of entries) {
+  for (const entry of entries) {
+    const { request } = entry
     if (stopOnError && failures.length > 0) break
     try {
       if (request instanceof Problem) throw request
       creates.push(await check(request, budget))
     } catch (error) {
       if (!(error instanceof Problem)) throw error
-      failures.push({ line, problem: error })
+      failures.push({ entry, problem: error })
     }
     await budget.yield()
   }
