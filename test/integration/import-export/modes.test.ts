@@ -174,6 +174,20 @@ test('upsert by a unique field while others create the same documents under the 
   for (const document of await stored(name)) expect(document).toMatchObject({ f0: 1, f1: 1, f2: 1, f3: 1 })
 })
 
+test('upsert of more bytes of documents than one answer may have: every line is stored', async () => {
+  const name = unique('modes')
+  const all = ids(400)
+  const text = 'x'.repeat(100_000)
+  await send(
+    name,
+    all.map((id) => ({ id, text })),
+    '?quiet=true',
+  )
+  const values = all.map((id, n) => ({ id, n }))
+  const { status, body } = await send(name, values, '?mode=upsert')
+  expect([status, body]).toMatchObject([200, { created: 0, updated: 400, failed: 0 }])
+})
+
 test('stop in mode upsert: lines before the one that fails are stored, none after it', async () => {
   const name = unique('modes')
   await declare(name, UNIQUE_EMAIL)

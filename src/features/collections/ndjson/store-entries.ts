@@ -12,9 +12,8 @@ import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate, type WantedChange } from '../check-changes.ts'
 import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
-import { BY_ID } from '../query/filter.ts'
 import type { Reference } from '../references/reference.ts'
-import { findHiddenTarget, idAt, oneOf } from '../references/targets.ts'
+import { findHiddenTarget, findIds, idAt } from '../references/targets.ts'
 import { withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
@@ -159,11 +158,12 @@ async function readableIds(
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (ids.length === 0) return new Set()
-  return withCollection(scope, name, [], async (collection, inside) => {
-    const query = { filter: oneOf('id', ids), order: BY_ID, limit: ids.length, selected: ['id'] }
-    const { rows } = await collection.store.list(inside, collection, query)
-    return new Set(rows.map(({ id }) => id))
-  })
+  return withCollection(
+    scope,
+    name,
+    [],
+    async (collection, inside) => new Set(await findIds(inside, collection, ids)),
+  )
 }
 
 /** New documents, and changes of those that exist, or that an earlier line of the chunk creates. */

@@ -75,25 +75,33 @@ export function idAt(fields: Stored['fields'], { field }: Pick<Reference, 'field
 /** The largest documents of this number fit into one answer of a store. */
 const READ_AT_ONCE = 100
 
+/** Those of some ids that the caller finds in a collection. */
+export async function findIds(
+  inside: WorkspaceScope,
+  collection: Collection,
+  ids: readonly string[],
+): Promise<string[]> {
+  const found: string[] = []
+  for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
+    const filter = oneOf('id', ids.slice(at, at + READ_AT_ONCE))
+    const { rows } = await collection.store.list(inside, collection, {
+      ...{ filter, order: BY_ID, limit: READ_AT_ONCE, selected: ['id'] },
+    })
+    found.push(...rows.map(({ id }) => id))
+  }
+  return found
+}
+
 async function readableAmong(
   scope: WorkspaceScope,
   name: string,
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const found = await inReadable(scope, name, async (collection, inside) => {
-    if (!isPublicRole(scope.actor.role) && collection.declared?.expiry === undefined) return ids
-    const readable: string[] = []
-    for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
-      const query = {
-        filter: oneOf('id', ids.slice(at, at + READ_AT_ONCE)),
-        order: BY_ID,
-        limit: READ_AT_ONCE,
-      }
-      const { rows } = await collection.store.list(inside, collection, query)
-      readable.push(...rows.map(({ id }) => id))
-    }
-    return readable
-  })
+  const found = await inReadable(scope, name, async (collection, inside) =>
+    !isPublicRole(scope.actor.role) && collection.declared?.expiry === undefined
+      ? ids
+      : findIds(inside, collection, ids),
+  )
   return new Set(found)
 }
 
