@@ -6,6 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import { type Column, columnAt } from '../csv/columns.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Entry, ReadEntries } from './entries.ts'
 import {
   type Attempt,
@@ -19,6 +20,7 @@ import {
   type StoreOptions,
   unresolvedAmong,
 } from './store-entries.ts'
+import { behindOther, documentKey, WaitingLines } from './waiting-lines.ts'
 
 interface LineError {
   readonly line: number
@@ -75,12 +77,9 @@ class Import {
   readonly #scope: WorkspaceScope
   readonly #options: ImportOptions
   #columns: readonly Column[] = []
-  /** Lines that refer to documents that are not there yet. */
-  readonly #waiting: { readonly entry: Entry; readonly problem: Problem }[] = []
-  #waitingBytes = 0
+  #declared: Declaration | undefined
+  readonly #waiting = new WaitingLines((entry) => documentKey(entry, this.#options.on, this.#declared))
   #isAgain = false
-  /** Lines that have waited and are stored now. None is done before its chunk is. */
-  #again: readonly Entry[] = []
   /** Of a dry run. */
   readonly #ids = new Set<string>()
 
@@ -93,19 +92,18 @@ class Import {
 
   /** What is certainly done: lines that wait are not. */
   reportSoFar(): Report {
-    const open = [...this.#waiting.map(({ entry }) => entry), ...this.#again]
-    const lines = open.reduce((done, { line }) => Math.min(done, line - 1), this.report.lines)
+    const lines = Math.min(this.report.lines, this.#waiting.linesBefore ?? this.report.lines)
     return { ...this.report, lines }
   }
 
   async run(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const { read } = this.#options
     // Authorizes the caller before it reads the body.
-    const declared = await openCollection(this.#scope, this.#options)
+    this.#declared = await openCollection(this.#scope, this.#options)
     let entries: Entry[] = []
     let bytes = 0
     let linesRead = 0
-    for await (const arrived of read(chunks, declared)) {
+    for await (const arrived of read(chunks, this.#declared)) {
       linesRead = arrived.line
       this.#columns = arrived.columns ?? []
       if (this.#options.dryRun) this.#noteDryRun(arrived.entries)
@@ -146,7 +144,9 @@ class Import {
   readonly #change: Store = (entries) => changeEntries(this.#scope, this.#options, entries)
 
   /** Stores entries; if they are rejected, stores each half by itself, down to the line that fails. */
-  async #store(entries: readonly Entry[], store: Store): Promise<void> {
+  async #store(arrived: readonly Entry[], store: Store): Promise<void> {
+    const entries = arrived.filter((entry) => !this.#waitBehind(entry))
+    if (entries.length === 0) return
     const attempt = await store(entries)
     if (!('rejected' in attempt)) {
       this.#record(attempt)
@@ -169,47 +169,61 @@ class Import {
     return !this.#isAgain && (mode === 'create' || on.length > 0 || stopOnError)
   }
 
-  /** A line may refer to one of the other half. */
+  /** A line may refer to one of the other half, or to a later one. */
   #reject(entry: Entry, problem: Problem): void {
     if (problem.code === 'quota_exceeded') throw problem
-    if (problem.code === 'reference_not_found' && !this.#options.stopOnError) this.#wait(entry, problem)
+    if (!this.#options.stopOnError && this.#isOfFile(problem)) this.#wait(entry, problem)
     else this.#fail(entry, problem)
+  }
+
+  /** True for a reference to a document that the file may have. */
+  #isOfFile({ code, errors: [error] }: Problem): boolean {
+    const { collection: own } = this.#options
+    if (code !== 'reference_not_found') return false
+    return this.#declared?.references.some(
+      ({ field, collection }) => field === error?.name && collection === own,
+    ) === true
   }
 
   #fail(entry: Entry, problem: Problem): void {
     this.#record({ ...NOTHING, failures: [{ entry, problem }] })
   }
 
-  #wait(entry: Entry, problem: Problem): void {
-    const isFull =
-      this.#waiting.length >= COLLECTION_LIMITS.importWaitingLines ||
-      this.#waitingBytes + entry.bytes > COLLECTION_LIMITS.importWaitingBytes
-    if (isFull) {
-      this.#fail(entry, problem)
-      return
-    }
-    this.#waiting.push({ entry, problem })
-    this.#waitingBytes += entry.bytes
+  /** @param problem that the line has if its document never comes; none if it waits for an earlier line */
+  #wait(entry: Entry, problem?: Problem): void {
+    if (!this.#waiting.add(entry, problem)) this.#fail(entry, problem ?? behindOther())
   }
 
-  /** Stores the lines that wait, from the last to the first, since each refers to a later one; again as long as that helps. */
+  /** Lets a line wait if an earlier one of its document does. A dry run keeps nothing that could be overwritten. */
+  #waitBehind(entry: Entry): boolean {
+    const isBehind = !this.#options.dryRun && this.#waiting.isBehind(entry)
+    if (isBehind) this.#wait(entry)
+    return isBehind
+  }
+
+  /** Stores the lines that wait. Lines whose document does not come fail, and the ones behind them are stored then. */
   async #storeWaiting(): Promise<void> {
     this.#isAgain = true
-    const size = COLLECTION_LIMITS.importChunkLines
-    for (let before = Number.POSITIVE_INFINITY; this.#waiting.length < before && !this.#options.dryRun; ) {
-      const waiting = this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)
-      this.#again = waiting.map(({ entry }) => entry)
-      ;[before, this.#waitingBytes] = [waiting.length, 0]
-      while (this.#again.length > 0) {
-        const rest = Math.max(0, this.#again.length - size)
-        await this.#storeChunk(this.#again.slice(rest))
-        this.#again = this.#again.slice(0, rest)
+    while (this.#waiting.size > 0) {
+      if (!this.#options.dryRun) await this.#storeAgain()
+      for (const { entry, problem } of this.#waiting.takeLost()) {
+        const isMet = this.#options.dryRun && this.#namesTarget(entry, problem)
+        if (isMet) this.#record({ ...NOTHING, created: 1 })
+        else this.#fail(entry, problem)
       }
     }
-    for (const { entry, problem } of this.#waiting.splice(0).sort((a, b) => a.entry.line - b.entry.line)) {
-      const isMet = this.#options.dryRun && this.#namesTarget(entry, problem)
-      if (isMet) this.#record({ ...NOTHING, created: 1 })
-      else this.#fail(entry, problem)
+  }
+
+  /** From the last line to the first, since each refers to a later one; again as long as that helps. */
+  async #storeAgain(): Promise<void> {
+    const size = COLLECTION_LIMITS.importChunkLines
+    for (let before = Number.POSITIVE_INFINITY; this.#waiting.size < before; ) {
+      const all = this.#waiting.entries
+      before = all.length
+      for (let end = all.length; end > 0; end -= size) {
+        const chunk = all.slice(Math.max(0, end - size), end)
+        await this.#waiting.release(chunk, () => this.#storeChunk(chunk))
+      }
     }
   }
 
