@@ -299,13 +299,13 @@ export interface Store {
   /**
    * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or
    * none; MongoDB may store some before it fails.
-   * @returns `made`: how many are new
+   * @returns `made`: the ids of those that are new
    */
   add(
     scope: WorkspaceScope,
     collection: Collection,
     creates: readonly Create[],
-  ): Promise<{ readonly made: number } | Conflict>
+  ): Promise<{ readonly made: readonly string[] } | Conflict>
   /**
    * Stores documents of an archive as they were, and tells nobody. Documents whose id exists stay as they are. It stores all or
    * none, as {@link Store.add} does.
@@ -314,7 +314,7 @@ export interface Store {
     scope: WorkspaceScope,
     collection: Collection,
     documents: readonly Restored[],
-  ): Promise<{ readonly made: number } | Conflict>
+  ): Promise<{ readonly made: readonly string[] } | Conflict>
   /** Deletes some documents that have expired; `limit` of them if there may be more. */
   removeExpired(scope: WorkspaceScope, collection: Collection, limit: number): Promise<Expired>
   /** Those of some ids whose documents have expired. For callers who may read every document of the collection. */

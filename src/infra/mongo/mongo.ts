@@ -214,17 +214,19 @@ export class DocumentsHandle {
     })
   }
 
-  /** Inserts the documents with new ids. @returns their number */
-  async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
+  /** Inserts the documents with new ids. @returns these ids */
+  async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<string[]> {
     this.#requireCreate()
     const stamped = documents.map((document) => this.#stamped(collection, document))
-    return this.#run(async (all) => {
+    const taken = await this.#run(async (all) => {
       try {
-        return (await all.insertMany(stamped, { ordered: false })).insertedCount
+        await all.insertMany(stamped, { ordered: false })
+        return new Set<number>()
       } catch (error) {
-        return insertedDespiteDuplicates(error)
+        return indexesOfDuplicates(error)
       }
     })
+    return documents.flatMap(({ id }, index) => (taken.has(index) ? [] : [id]))
   }
 
   find(collection: string, { filter, set, sort, limit }: MongoQuery): Promise<MongoDocument[]> {
@@ -370,13 +372,13 @@ export class DocumentsHandle {
 const DUPLICATE = 11_000
 const TIMED_OUT = 50
 
-/** @returns the number of inserted documents @throws the error, unless all failures are duplicate ids */
-async function insertedDespiteDuplicates(error: unknown): Promise<number> {
+/** @returns the indexes of the documents whose id exists @throws the error, unless these are all failures */
+async function indexesOfDuplicates(error: unknown): Promise<ReadonlySet<number>> {
   const { MongoBulkWriteError } = await import('mongodb')
   if (!(error instanceof MongoBulkWriteError)) throw error
   const faults = [error.writeErrors].flat()
   if (faults.length === 0 || faults.some(({ code }) => code !== DUPLICATE)) throw error
-  return error.insertedCount
+  return new Set(faults.map(({ index }) => index))
 }
 
 /** Bounds the bytes of an answer, as for PostgreSQL: a page of the largest documents would have hundreds of megabytes. */

@@ -1,7 +1,7 @@
 /** Modes of imports: documents that exist, dry runs, imports that nobody hears of, and references to later lines. */
 
 import { randomUUID } from 'node:crypto'
-import { afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { importInto, lines } from '../../support/clients/ndjson.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
@@ -216,6 +216,46 @@ test('stop in mode upsert: lines before the one that fails are stored, none afte
     [b, 1],
     [d, undefined],
   ])
+})
+
+describe('upsert of lines some of which have documents that no read before has found', () => {
+  const OWN = { _owner: '$user.id' }
+  const values = [{ n: 1 }, { n: 2 }, { n: 3 }].map((value) => ({ ...value, state: 'open' }))
+
+  /** A file under a key: the first of its documents is closed to changes now, the second is deleted, the third is as it was. */
+  async function importedOnce() {
+    const name = unique('modes')
+    const update = { ...OWN, state: 'open' }
+    await declare(name, { schema: {}, access: { user: { read: OWN, create: true, update } } })
+    const as = await userToken(ws, 'mia')
+    const again = (query: string) =>
+      importInto(name, lines(...values), { as, query, headers: { 'idempotency-key': 'file' } })
+    expect((await again('?mode=upsert')).body).toMatchObject({ created: 3 })
+    const [first, second] = await stored(name)
+    const at = `/v1/collections/${name}/documents`
+    await call('PATCH', `${at}/${first?.['id']}`, { as: ws.service, body: { state: 'closed' } })
+    await call('DELETE', `${at}/${second?.['id']}`, { as: ws.service })
+    return { name, again }
+  }
+
+  test('again: each is counted as what was done with it', async () => {
+    const { name, again } = await importedOnce()
+    const { body } = await again('?mode=upsert')
+    expect(body).toMatchObject({ created: 1, existing: 0, updated: 1, failed: 1, errors: [{ line: 1 }] })
+    expect((await stored(name)).map(({ n, state }) => [n, state])).toEqual([
+      [1, 'closed'],
+      [2, 'open'],
+      [3, 'open'],
+    ])
+  })
+
+  test('again with on_error=stop: nothing is stored of the lines after the one that fails', async () => {
+    const { name, again } = await importedOnce()
+    const { status, body } = await again('?mode=upsert&on_error=stop')
+    expect([status, body.line]).toEqual([403, 1])
+    expect(body.imported).toMatchObject({ lines: 1, created: 0, updated: 0, failed: 1 })
+    expect((await stored(name)).map(({ n }) => n)).toEqual([1, 3])
+  })
 })
 
 test('dry run: says which lines would fail, and stores nothing', async () => {

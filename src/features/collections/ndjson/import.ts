@@ -51,7 +51,7 @@ interface ImportOptions extends StoreOptions {
 
 type Store = (entries: readonly Entry[]) => Promise<Attempt>
 
-const NOTHING: Outcome = { created: 0, existing: 0, updated: 0, failures: [] }
+const NOTHING: Outcome = { created: 0, existing: 0, updated: 0, others: [], failures: [] }
 
 /**
  * Stores each line as it arrives. Sending the same lines again creates nothing twice if the ids are the same.
@@ -149,7 +149,9 @@ class Import {
     if (entries.length === 0) return
     const attempt = await store(entries)
     if (!('rejected' in attempt)) {
-      this.#record(attempt)
+      this.#record({ ...attempt, failures: [] })
+      await this.#store(attempt.others, this.#change)
+      this.#record({ ...NOTHING, failures: attempt.failures })
       return
     }
     const [only] = entries

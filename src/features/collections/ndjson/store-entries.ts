@@ -58,6 +58,8 @@ export interface Outcome {
   /** Documents that exist, and were left. */
   readonly existing: number
   readonly updated: number
+  /** Entries that are to be changed: documents of their ids exist. */
+  readonly others: readonly Entry[]
   readonly failures: readonly Failure[]
 }
 
@@ -194,25 +196,15 @@ export function partsOf(
   return runs
 }
 
-/** Stores entries as new documents. Those whose id exists are left, or changed if the mode says so. */
+/** Stores entries as new documents. Those whose id exists are left, or are to be changed if the mode says so. */
 export async function createEntries(
   scope: WorkspaceScope,
   options: StoreOptions,
   entries: readonly Entry[],
 ): Promise<Attempt> {
-  const attempt = await withCollection(scope, options.collection, rightsFor(options), (collection, inside) =>
+  return withCollection(scope, options.collection, rightsFor(options), (collection, inside) =>
     createAll(inside, collection, options, entries),
   )
-  if ('rejected' in attempt || attempt.existing === 0 || options.mode === 'create') return attempt
-  // Another writer has made some of them meanwhile. The same values again change nothing of the others.
-  const failed = new Set(attempt.failures.map(({ entry }) => entry))
-  const changed = await changeEntries(
-    scope,
-    options,
-    entries.filter((entry) => !failed.has(entry)),
-  )
-  if ('rejected' in changed) return changed
-  return { ...attempt, existing: 0, updated: attempt.existing }
 }
 
 /** Checks anew each time, since the declaration may have changed. */
@@ -228,11 +220,17 @@ async function createAll(
     if (expired.has(request.id)) throw hasExpired()
     return check(inside, collection, request, budget)
   })
-  const none = { created: 0, existing: 0, updated: 0, failures }
+  const none = { created: 0, existing: 0, updated: 0, others: [], failures }
   if (creates.length === 0) return none
   const added = await store(inside, options.quiet ? quietly(collection) : collection, { options, creates })
   if ('rejected' in added) return added
-  return { ...none, created: added.made, existing: creates.length - added.made }
+  const created = added.made.length
+  if (options.mode === 'create') return { ...none, created, existing: creates.length - created }
+  // Another writer has made the others meanwhile, or an earlier import that had the same key.
+  const rest = new Set(creates.map(({ id }) => id))
+  for (const id of added.made) rest.delete(id)
+  const isOther = ({ request }: Entry) => !(request instanceof Problem) && rest.has(request.id)
+  return { ...none, created, others: entries.filter(isOther) }
 }
 
 /** The ids that lines name of documents that have expired: they are about to be deleted, so they do not count as existing. */
@@ -254,27 +252,34 @@ const hasExpired = () =>
     hint: 'Import the line again after a minute, or under another id. A document that others refer to stays until they are gone.',
   })
 
-type Added = { readonly made: number } | { readonly rejected: Problem }
+type Added = { readonly made: readonly string[] }
 
 async function store(
   inside: WorkspaceScope,
   collection: Collection,
   { options, creates }: { readonly options: StoreOptions; readonly creates: readonly (Create | Restored)[] },
-): Promise<Added> {
+): Promise<Added | { readonly rejected: Problem }> {
   if (!options.keepsSystem) {
     const hidden = await findHiddenTarget(inside, creates as readonly Create[])
     if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
   }
-  const add = (at: WorkspaceScope): Promise<{ readonly made: number } | Conflict> =>
+  const add = (at: WorkspaceScope): Promise<Added | Conflict> =>
     options.keepsSystem
       ? collection.store.restore(at, collection, creates as readonly Restored[])
       : collection.store.add(at, collection, creates as readonly Create[])
+  const isPartial = (added: Added) => added.made.length < creates.length
+  // If a line cannot change its document, those after it must not be stored: then all are stored again, one by one.
+  const mustBeWhole =
+    options.stopOnError && options.mode !== 'create' && creates.length > 1 && collection.store.kind === 'postgresql'
+  const attempt = (at: WorkspaceScope) => add(at).catch(undefinedOnDeadlock)
+  const isKept = (done: Added | Conflict | undefined) =>
+    !options.dryRun && done !== undefined && 'made' in done && !isPartial(done)
   try {
     // Another import may store the same values in another order.
     const added = await retryContended('Others store the same values at once.', () =>
-      maybeTakenBack(inside, options, (at) => add(at).catch(undefinedOnDeadlock)),
+      options.dryRun || mustBeWhole ? keptIf(inside, isKept, attempt) : attempt(inside),
     )
-    if ('made' in added) return added
+    if ('made' in added) return mustBeWhole && isPartial(added) ? { rejected: overtaken() } : added
     const [only, ...others] = creates
     const isNamed = only !== undefined && others.length === 0 && 'verb' in only && isWithOther(added)
     return { rejected: isNamed ? await conflictProblem(inside, only, added) : problemOf(added) }
@@ -284,21 +289,24 @@ async function store(
   }
 }
 
-/** Thrown to take back what a dry run has made. */
+/** Of several lines, which are stored again one by one. */
+const overtaken = () => new Problem('state_conflict', { detail: 'Another writer has made some of the documents.' })
+
+/** Thrown to take back what a transaction has made. */
 class TakenBack extends Error {}
 
-/** Runs work in a transaction that is rolled back, if it is a dry run. */
-async function maybeTakenBack<T>(
+/** Runs work in a transaction that is rolled back unless the result is to be kept. */
+async function keptIf<T>(
   scope: WorkspaceScope,
-  { dryRun }: StoreOptions,
+  isKept: (done: T) => boolean,
   work: (inside: WorkspaceScope) => Promise<T>,
 ): Promise<T> {
-  if (!dryRun) return work(scope)
   const done: T[] = []
   try {
     await scope.transaction(async (inside) => {
-      done.push(await work(inside))
-      throw new TakenBack()
+      const result = await work(inside)
+      done.push(result)
+      if (!isKept(result)) throw new TakenBack()
     })
   } catch (error) {
     if (!(error instanceof TakenBack)) throw error
@@ -366,11 +374,12 @@ export async function changeEntries(
     requireMayName(collection, request)
     return wantedOf(options, request)
   })
-  if (wanted.length === 0) return { created: 0, existing: 0, updated: 0, failures }
+  if (wanted.length === 0) return { created: 0, existing: 0, updated: 0, others: [], failures }
+  const writing = (inside: WorkspaceScope) => writeTogether(inside, options, wanted)
   try {
-    const written = await maybeTakenBack(scope, options, (inside) => writeTogether(inside, options, wanted))
+    const written = await (options.dryRun ? keptIf(scope, () => false, writing) : writing(scope))
     const created = written.filter((one) => one.created).length
-    return { created, existing: 0, updated: written.length - created, failures }
+    return { created, existing: 0, updated: written.length - created, others: [], failures }
   } catch (error) {
     // A server error would hit the other lines, too.
     if (error instanceof Problem && error.status < 500) return { rejected: error }

@@ -116,8 +116,8 @@ export const postgresStore: Store = {
 
   add: async (scope, collection, creates) => {
     try {
-      const made = await scope.rows(createStatement({ collection, oneOfMany: true }, creates))
-      return { made: made.length }
+      const made = await scope.rows<{ id: string }>(createStatement({ collection, oneOfMany: true }, creates))
+      return { made: made.map(({ id }) => id) }
     } catch (error) {
       const conflict = conflictOf(error, collection)
       if (conflict === undefined) throw error
@@ -127,8 +127,8 @@ export const postgresStore: Store = {
 
   restore: async (scope, collection, documents) => {
     try {
-      const made = await scope.rows(restoreStatement(collection, documents))
-      return { made: made.length }
+      const made = await scope.rows<{ id: string }>(restoreStatement(collection, documents))
+      return { made: made.map(({ id }) => id) }
     } catch (error) {
       const conflict = conflictOf(error, collection)
       if (conflict === undefined) throw error
