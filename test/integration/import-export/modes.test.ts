@@ -280,6 +280,45 @@ test('dry run: says which lines would fail, and stores nothing', async () => {
   expect(await publishedChanges(ws, name)).toHaveLength(1)
 })
 
+test('upsert and replace: a line after one of the same id that fails creates the document', async () => {
+  const [a = ''] = ids(1)
+  for (const mode of ['upsert', 'replace']) {
+    const name = unique('modes')
+    await declare(name, UNIQUE_EMAIL)
+    const values = [
+      { id: a, n: 'not a number' },
+      { id: a, n: 2 },
+    ]
+    const { body } = await send(name, values, `?mode=${mode}`)
+    expect(body, mode).toMatchObject({ created: 1, updated: 0, failed: 1, errors: [{ line: 1 }] })
+    expect(await stored(name)).toEqual([{ id: a, n: 2, _version: 1 }])
+  }
+})
+
+test('dry run of lines with the same id, in a chunk and in the next one: reports what the import reports then', async () => {
+  const [a = '', b = '', c = ''] = ids(3)
+  for (const mode of ['create', 'upsert', 'replace']) {
+    const name = unique('modes')
+    await declare(name, UNIQUE_EMAIL)
+    await send(name, [{ id: c, n: 0 }], '')
+    const values = [
+      { id: a, n: 1 },
+      { id: a, n: 2 },
+      { id: b, n: 'not a number' },
+      { id: b, n: 3 },
+      { id: b, n: 4 },
+      { id: c, n: 5 },
+      ...Array.from({ length: 500 }, () => ({})),
+      { id: a, n: 6 },
+      { id: c, n: 7 },
+    ]
+    const dry = await send(name, values, `?mode=${mode}&dry_run=true`)
+    const counts = mode === 'create' ? { existing: 5 } : { existing: 0, updated: 5 }
+    expect(dry.body, mode).toMatchObject({ lines: 508, created: 502, failed: 1, ...counts })
+    expect((await send(name, values, `?mode=${mode}`)).body, mode).toEqual(dry.body)
+  }
+})
+
 test('quiet: no change events; keep=system: versions, times and owners stay; for service keys alone', async () => {
   const name = unique('modes')
   await declare(name, { schema: {}, access: { user: { read: true, create: true } } })

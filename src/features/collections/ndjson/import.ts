@@ -80,8 +80,9 @@ class Import {
   #declared: Declaration | undefined
   readonly #waiting = new WaitingLines((entry) => documentKey(entry, this.#options.on, this.#declared))
   #isAgain = false
-  /** Of a dry run. */
+  /** Ids of a dry run: of all lines, and of those that were stored and taken back. */
   readonly #ids = new Set<string>()
+  readonly #made = new Set<string>()
 
   constructor(scope: WorkspaceScope, options: ImportOptions) {
     this.#scope = scope
@@ -124,24 +125,57 @@ class Import {
 
   /** Stores a chunk, and lets lines wait that refer to later ones. */
   async #storeChunk(arrived: readonly Entry[]): Promise<void> {
-    const { mode, on, stopOnError } = this.#options
+    const { mode, on, dryRun } = this.#options
     const last = arrived.at(-1)?.lastLine ?? 0
     const open = await unresolvedAmong(this.#scope, this.#options, arrived)
     for (const [entry, problem] of open) this.#wait(entry, problem)
     const entries = arrived.filter((entry) => !open.has(entry))
     if (entries.length === 0) return
-    if (mode === 'create') await this.#store(entries, this.#create)
-    else if (on.length > 0) await this.#store(entries, this.#change)
-    else {
-      const existing = await idsAmong(this.#scope, this.#options, entries)
-      for (const { isNew, part } of partsOf(entries, existing, stopOnError))
-        await this.#store(part, isNew ? this.#create : this.#change)
-    }
+    if (on.length > 0) await this.#store(entries, this.#change)
+    else if (mode === 'create' && !dryRun) await this.#store(entries, this.#create)
+    else await this.#storeParts(entries)
     if (!this.#isAgain) this.report.lines = last
   }
 
-  readonly #create: Store = (entries) => createEntries(this.#scope, this.#options, entries)
+  async #storeParts(all: readonly Entry[]): Promise<void> {
+    const leavesExisting = this.#options.mode === 'create'
+    const existing = leavesExisting ? new Set<string>() : await idsAmong(this.#scope, this.#options, all)
+    for (const { kind, entries } of partsOf(all, { existing, made: this.#made }, this.#options)) {
+      if (kind === 'repeated') await this.#storeRepeated(entries)
+      else await this.#store(entries, kind === 'new' ? this.#create : this.#change)
+    }
+  }
+
+  /** Of a dry run: if the earlier lines of these ids have failed, the first of these would make the document. */
+  async #storeRepeated(entries: readonly Entry[]): Promise<void> {
+    const isMade = ({ request }: Entry) => !(request instanceof Problem) && this.#made.has(request.id)
+    const [repeated, others] = [entries.filter(isMade), entries.filter((entry) => !isMade(entry))]
+    await this.#store(repeated, this.#repeat)
+    for (const entry of others) await this.#store([entry], isMade(entry) ? this.#repeat : this.#create)
+  }
+
   readonly #change: Store = (entries) => changeEntries(this.#scope, this.#options, entries)
+
+  readonly #create: Store = async (entries) => {
+    const attempt = await createEntries(this.#scope, this.#options, entries)
+    if (!this.#options.dryRun || 'rejected' in attempt) return attempt
+    const failed = new Set(attempt.failures.map(({ entry }) => entry))
+    for (const entry of entries)
+      if (!failed.has(entry) && !(entry.request instanceof Problem)) this.#made.add(entry.request.id)
+    return attempt
+  }
+
+  /** Checks lines of a dry run as new ones, and counts them as what they would be after those before. */
+  readonly #repeat: Store = async (entries) => {
+    const attempt = await createEntries(this.#scope, this.#options, entries)
+    if ('rejected' in attempt) return attempt
+    return { ...this.#repeated(entries.length - attempt.failures.length), failures: attempt.failures }
+  }
+
+  #repeated(count: number): Outcome {
+    const isLeft = this.#options.mode === 'create'
+    return { ...NOTHING, existing: isLeft ? count : 0, updated: isLeft ? 0 : count }
+  }
 
   /** Stores entries; if they are rejected, stores each half by itself, down to the line that fails. */
   async #store(arrived: readonly Entry[], store: Store): Promise<void> {
@@ -156,7 +190,8 @@ class Import {
     }
     const [only] = entries
     if (entries.length === 1 && only !== undefined) {
-      this.#reject(only, attempt.rejected)
+      if (store === this.#change && this.#isGone(attempt.rejected)) await this.#createGone(only, attempt.rejected)
+      else this.#reject(only, attempt.rejected)
       return
     }
     const half = Math.ceil(entries.length / 2)
@@ -164,6 +199,18 @@ class Import {
     // The lines before a part that fails are done only if the parts of a chunk are stored in their order.
     if (this.#isInOrder) this.report.lines = entries[half - 1]?.lastLine ?? 0
     await this.#store(entries.slice(half), store)
+  }
+
+  /** True if the document of a line is not there: it was deleted, or the earlier line that would have made it has failed. */
+  #isGone({ code }: Problem): boolean {
+    return code === 'not_found' && this.#options.on.length === 0
+  }
+
+  async #createGone(entry: Entry, problem: Problem): Promise<void> {
+    const attempt = await this.#create([entry])
+    if ('rejected' in attempt) this.#reject(entry, attempt.rejected)
+    else if (attempt.others.length > 0) this.#fail(entry, problem)
+    else this.#record(attempt)
   }
 
   get #isInOrder(): boolean {
@@ -210,10 +257,17 @@ class Import {
       if (!this.#options.dryRun) await this.#storeAgain()
       for (const { entry, problem } of this.#waiting.takeLost()) {
         const isMet = this.#options.dryRun && this.#namesTarget(entry, problem)
-        if (isMet) this.#record({ ...NOTHING, created: 1 })
+        if (isMet) this.#countDry(entry)
         else this.#fail(entry, problem)
       }
     }
+  }
+
+  /** Counts a line of a dry run that could not be stored before those that come after it. */
+  #countDry({ request }: Entry): void {
+    if (request instanceof Problem) return
+    this.#record(this.#made.has(request.id) ? this.#repeated(1) : { ...NOTHING, created: 1 })
+    this.#made.add(request.id)
   }
 
   /** From the last line to the first, since each refers to a later one; again as long as that helps. */

@@ -168,30 +168,40 @@ async function readableIds(
   )
 }
 
-/** New documents, and changes of those that exist, or that an earlier line of the chunk creates. */
+interface Part {
+  /**
+   * Documents that are new; that exist, or that an earlier line of the chunk makes; in a dry run, that an earlier line would have
+   * made.
+   */
+  readonly kind: 'new' | 'existing' | 'repeated'
+  readonly entries: readonly Entry[]
+}
+
+/** Divides entries by their documents. @param made ids that a dry run has stored and taken back */
 export function partsOf(
   entries: readonly Entry[],
-  existing: ReadonlySet<string>,
-  inOrder: boolean,
-): readonly { readonly isNew: boolean; readonly part: readonly Entry[] }[] {
-  const known = new Set(existing)
-  const marked = entries.map((entry) => {
-    const { request } = entry
-    if (request instanceof Problem) return { isNew: true, entry }
-    const isNew = !known.has(request.id)
-    known.add(request.id)
-    return { isNew, entry }
-  })
-  const partOf = (isNew: boolean) => ({
-    isNew,
-    part: marked.filter((one) => one.isNew === isNew).map(({ entry }) => entry),
-  })
-  if (!inOrder) return [partOf(true), partOf(false)].filter(({ part }) => part.length > 0)
-  const runs: { isNew: boolean; part: Entry[] }[] = []
-  for (const { isNew, entry } of marked) {
+  { existing, made }: { readonly existing: ReadonlySet<string>; readonly made: ReadonlySet<string> },
+  { stopOnError, dryRun }: StoreOptions,
+): readonly Part[] {
+  const seen = new Set(made)
+  const kindOf = ({ request }: Entry): Part['kind'] => {
+    if (request instanceof Problem) return 'new'
+    if (existing.has(request.id)) return 'existing'
+    if (seen.has(request.id)) return dryRun ? 'repeated' : 'existing'
+    seen.add(request.id)
+    return 'new'
+  }
+  const marked = entries.map((entry) => ({ kind: kindOf(entry), entry }))
+  if (!stopOnError)
+    return (['new', 'existing', 'repeated'] as const).flatMap((kind) => {
+      const part = marked.filter((one) => one.kind === kind).map(({ entry }) => entry)
+      return part.length === 0 ? [] : [{ kind, entries: part }]
+    })
+  const runs: { kind: Part['kind']; entries: Entry[] }[] = []
+  for (const { kind, entry } of marked) {
     const run = runs.at(-1)
-    if (run?.isNew === isNew) run.part.push(entry)
-    else runs.push({ isNew, part: [entry] })
+    if (run?.kind === kind) run.entries.push(entry)
+    else runs.push({ kind, entries: [entry] })
   }
   return runs
 }
