@@ -112,6 +112,23 @@ test('reference to an expired document: refused for a service key as for users; 
   expect(kept.map(({ status }) => status)).toEqual([200, 200])
 })
 
+test('reference to an expired document in an import that keeps versions and times: refused, too', async () => {
+  const { collection } = await declared({})
+  const { collection: referring } = await declared({
+    ttl: null,
+    references: [{ field: 'of_id', collection }],
+  })
+  const of_id = await idOf(collection, { expires_at: PAST })
+  const at = '2026-01-01T00:00:00.000Z'
+  const line = { id: randomUUID(), of_id, _version: 3, _created_at: at, _updated_at: at }
+  const query = '?quiet=true&keep=system'
+  const { body } = await call('POST', `/v1/collections/${referring}/import${query}`, {
+    body: JSON.stringify(line),
+    headers: { 'content-type': 'application/x-ndjson' },
+  })
+  expect(body).toMatchObject({ created: 0, failed: 1, errors: [{ line: 1, code: 'reference_not_found' }] })
+})
+
 test('upsert with the key of an expired document: 409 as for a create, and made once that is deleted', async () => {
   const { collection } = await declared({ unique: [['code']] })
   await idOf(collection, { code: 'a', expires_at: PAST })

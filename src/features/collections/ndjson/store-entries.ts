@@ -269,10 +269,8 @@ async function store(
   collection: Collection,
   { options, creates }: { readonly options: StoreOptions; readonly creates: readonly (Create | Restored)[] },
 ): Promise<Added | { readonly rejected: Problem }> {
-  if (!options.keepsSystem) {
-    const hidden = await findHiddenTarget(inside, creates as readonly Create[])
-    if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
-  }
+  const hidden = await findHiddenTarget(inside, creates)
+  if (hidden !== undefined) return { rejected: unresolved(hidden.reference) }
   const add = (at: WorkspaceScope): Promise<Added | Conflict> =>
     options.keepsSystem
       ? collection.store.restore(at, collection, creates as readonly Restored[])

@@ -7,7 +7,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { BY_ID, type Filter } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
 import { canonicalOf } from '../schemas/canonical-text.ts'
-import type { CheckedChange, Collection, Stored } from '../store.ts'
+import type { CheckedChange, Collection, Restored, Stored } from '../store.ts'
 import type { Reference } from './reference.ts'
 
 /** A condition on the ids, or the field, of documents. */
@@ -35,7 +35,7 @@ const inReadable = <T>(
  */
 export async function findHiddenTarget(
   scope: WorkspaceScope,
-  changes: readonly CheckedChange[],
+  changes: readonly (CheckedChange | Restored)[],
   currents: readonly (Pick<Stored, 'fields'> | undefined)[] = [],
 ): Promise<{ readonly index: number; readonly reference: Reference } | undefined> {
   const wanted = changes.flatMap((change, index) =>
@@ -44,7 +44,7 @@ export async function findHiddenTarget(
       .map((target) => ({ index, ...target })),
   )
   const made = new Set(
-    changes.flatMap(({ verb, collection: { name }, id }) => (verb === 'create' ? [`${name}/${id}`] : [])),
+    changes.flatMap((change) => (isCreate(change) ? [`${change.collection.name}/${change.id}`] : [])),
   )
   const open = wanted.filter(({ reference, id }) => !made.has(`${reference.collection}/${id}`))
   for (const name of new Set(open.map(({ reference }) => reference.collection))) {
@@ -56,9 +56,12 @@ export async function findHiddenTarget(
   return undefined
 }
 
+/** Documents of an archive are new, too. */
+const isCreate = (change: CheckedChange | Restored): boolean => !('verb' in change) || change.verb === 'create'
+
 /** The references that a change sets, with their ids. */
-function targetsOf(change: CheckedChange): { readonly reference: Reference; readonly id: string }[] {
-  if (change.verb === 'delete') return []
+function targetsOf(change: CheckedChange | Restored): { readonly reference: Reference; readonly id: string }[] {
+  if ('verb' in change && change.verb === 'delete') return []
   const { collection, content } = change
   return (collection.declared?.references ?? []).flatMap((reference) => {
     const id = idAt(content.fields, reference)
