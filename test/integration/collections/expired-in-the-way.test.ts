@@ -7,7 +7,7 @@ import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { expiredDocuments } from '../../../src/features/collections/expiry/expired-documents.ts'
 import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
 import { withCollection } from '../../../src/features/collections/resolve-store.ts'
-import { write } from '../../../src/features/collections/write.ts'
+import { write, writeAll } from '../../../src/features/collections/write.ts'
 import { renameSomeOwners } from '../../../src/features/people/anonymous-data.ts'
 import { deleteSomeDocuments } from '../../../src/features/people/personal-data.ts'
 import {
@@ -127,6 +127,48 @@ test('reference to an expired document in an import that keeps versions and time
     headers: { 'content-type': 'application/x-ndjson' },
   })
   expect(body).toMatchObject({ created: 0, failed: 1, errors: [{ line: 1, code: 'reference_not_found' }] })
+})
+
+test('create that is repeated after its target has expired: the same answer; a new one is refused', async () => {
+  const { collection } = await declared({})
+  const { collection: referring } = await declared({
+    ttl: null,
+    references: [{ field: 'of_id', collection }],
+  })
+  const of_id = await idOf(collection, { expires_at: FUTURE })
+  const { service } = await contextOf()
+  const createOf = (id: string) => ({ op: 'create', collection: referring, id, data: { of_id } }) as const
+  const change = createOf(randomUUID())
+  const first = await write(service, change)
+  await expire(collection, of_id)
+  expect(await write(service, change)).toMatchObject({ id: first.id, version: 1 })
+  const refused = expect.objectContaining({ code: 'reference_not_found' })
+  await expect(write(service, createOf(randomUUID()))).rejects.toEqual(refused)
+  await expect(writeAll(service, [change, createOf(randomUUID())])).rejects.toEqual(refused)
+})
+
+test('import of the same lines after their targets have expired: their documents are there; new ones are refused', async () => {
+  const name = unique('c')
+  const { collection } = await declared({ collection: name, references: [{ field: 'of_id', collection: name }] })
+  const { collection: referring } = await declared({
+    ttl: null,
+    references: [{ field: 'of_id', collection }],
+  })
+  for (const into of [collection, referring]) {
+    const of_id = await idOf(collection, { expires_at: FUTURE })
+    const line = { id: randomUUID(), of_id }
+    expect((await imported(into, [line])).body).toMatchObject({ created: 1 })
+    await expire(collection, of_id)
+    expect((await imported(into, [line, { of_id }])).body, into).toMatchObject({
+      ...{ created: 0, existing: 1, failed: 1 },
+      errors: [{ line: 2, code: 'reference_not_found' }],
+    })
+    const upserted = await call('POST', `/v1/collections/${into}/import?mode=upsert`, {
+      body: JSON.stringify({ ...line, code: 'a' }),
+      headers: { 'content-type': 'application/x-ndjson' },
+    })
+    expect(upserted.body, into).toMatchObject({ updated: 1, failed: 0 })
+  }
 })
 
 test('upsert with the key of an expired document: 409 as for a create, and made once that is deleted', async () => {

@@ -8,6 +8,7 @@ import { type Column, columnAt } from '../csv/columns.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Entry, ReadEntries } from './entries.ts'
+import { unresolvedAmong } from './later-lines.ts'
 import {
   type Attempt,
   changeEntries,
@@ -18,7 +19,6 @@ import {
   openCollection,
   partsOf,
   type StoreOptions,
-  unresolvedAmong,
 } from './store-entries.ts'
 import { behindOther, documentKey, WaitingLines } from './waiting-lines.ts'
 

@@ -12,8 +12,7 @@ import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { checkCreate, type WantedChange } from '../check-changes.ts'
 import { conflictProblem, isWithOther } from '../constraints/conflicting.ts'
-import type { Reference } from '../references/reference.ts'
-import { findHiddenTarget, findIds, idAt } from '../references/targets.ts'
+import { findHiddenTarget, findIds } from '../references/targets.ts'
 import { withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
@@ -102,70 +101,11 @@ export async function idsAmong(
   options: StoreOptions,
   entries: readonly Entry[],
 ): Promise<ReadonlySet<string>> {
-  const { permissions } = await withCollection(
-    scope,
-    options.collection,
-    rightsFor(options),
-    async (found) => found,
-  )
-  if (permissions.read !== true) return new Set()
-  const ids = entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
-  return readableIds(scope, options.collection, ids)
-}
-
-/**
- * The entries that refer to a document of the same collection that is not there yet, nor stored with them: a later line may have it.
- * In MongoDB references have no integrity.
- * @returns each with the problem that it has if it never comes; none if the first fault ends the import
- */
-export async function unresolvedAmong(
-  scope: WorkspaceScope,
-  options: StoreOptions,
-  entries: readonly Entry[],
-): Promise<ReadonlyMap<Entry, Problem>> {
-  const { collection: name, stopOnError } = options
-  if (stopOnError) return new Map()
-  const { declared, store } = await withCollection(scope, name, [], async (found) => found)
-  const own = declared?.references.filter((reference) => reference.collection === name) ?? []
-  if (own.length === 0 || store.kind !== 'postgresql') return new Map()
-  const wanted = entries.map((entry) => ({ entry, targets: targetsIn(entry, own) }))
-  const made = new Set(entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id])))
-  const others = wanted.flatMap(({ targets }) => targets.map(({ id }) => id)).filter((id) => !made.has(id))
-  const there = await readableIds(scope, name, [...new Set(others)])
-  const open = new Map<Entry, Problem>()
-  // What refers to a line that waits has to wait, too.
-  for (let before = -1; before < open.size; ) {
-    before = open.size
-    for (const { entry, targets } of wanted) {
-      const missing = open.has(entry) ? undefined : targets.find(({ id }) => !made.has(id) && !there.has(id))
-      if (missing === undefined) continue
-      open.set(entry, unresolved(missing.reference))
-      if (!(entry.request instanceof Problem)) made.delete(entry.request.id)
-    }
-  }
-  return open
-}
-
-function targetsIn({ request }: Entry, references: readonly Reference[]) {
-  if (request instanceof Problem) return []
-  return references.flatMap((reference) => {
-    const id = idAt(request.data, reference)
-    return id === undefined ? [] : [{ reference, id }]
+  return withCollection(scope, options.collection, rightsFor(options), async (collection, inside) => {
+    if (collection.permissions.read !== true) return new Set<string>()
+    const ids = entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
+    return new Set(await findIds(inside, collection, ids))
   })
-}
-
-async function readableIds(
-  scope: WorkspaceScope,
-  name: string,
-  ids: readonly string[],
-): Promise<ReadonlySet<string>> {
-  if (ids.length === 0) return new Set()
-  return withCollection(
-    scope,
-    name,
-    [],
-    async (collection, inside) => new Set(await findIds(inside, collection, ids)),
-  )
 }
 
 interface Part {

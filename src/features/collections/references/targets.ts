@@ -5,9 +5,9 @@ import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { BY_ID, type Filter } from '../query/filter.ts'
-import { withCollection } from '../resolve-store.ts'
+import { withCollection, withExpired } from '../resolve-store.ts'
 import { canonicalOf } from '../schemas/canonical-text.ts'
-import type { CheckedChange, Collection, Restored, Stored } from '../store.ts'
+import type { CheckedChange, Collection, Create, Restored, Stored } from '../store.ts'
 import type { Reference } from './reference.ts'
 
 /** A condition on the ids, or the field, of documents. */
@@ -29,17 +29,38 @@ const inReadable = <T>(
 /**
  * The first change whose reference leads to a document that the caller does not find. PostgreSQL's foreign key knows no rules, so without
  * this a user would learn which ids exist; and it knows no expiry, so a reference would hold an expired document for ever. Service keys
- * find all others.
+ * find all others. A create that is repeated makes nothing, so it is not refused if its target has expired since.
  * @param currents the documents before, as far as they were read: a reference that stays may lead to a hidden document
  * @returns undefined if there is none
  */
 export async function findHiddenTarget(
   scope: WorkspaceScope,
-  changes: readonly (CheckedChange | Restored)[],
-  currents: readonly (Pick<Stored, 'fields'> | undefined)[] = [],
-): Promise<{ readonly index: number; readonly reference: Reference } | undefined> {
+  changes: readonly Change[],
+  currents: Currents = [],
+): Promise<HiddenTarget | undefined> {
+  const hidden = await findHidden(scope, changes, { currents })
+  const change = hidden && changes[hidden.index]
+  if (change === undefined || !isRepeatable(change)) return hidden
+  const repeated = await findRepeated(scope, changes)
+  return repeated.size === 0 ? hidden : findHidden(scope, changes, { currents, repeated })
+}
+
+/** Documents of an archive are new, too. */
+type Change = CheckedChange | Restored
+type Currents = readonly (Pick<Stored, 'fields'> | undefined)[]
+
+interface HiddenTarget {
+  readonly index: number
+  readonly reference: Reference
+}
+
+async function findHidden(
+  scope: WorkspaceScope,
+  changes: readonly Change[],
+  { currents, repeated = new Set() }: { readonly currents: Currents; readonly repeated?: ReadonlySet<Change> },
+): Promise<HiddenTarget | undefined> {
   const wanted = changes.flatMap((change, index) =>
-    targetsOf(change)
+    (repeated.has(change) ? [] : targetsOf(change))
       .filter(({ reference, id }) => idAt(currents[index]?.fields ?? {}, reference) !== id)
       .map((target) => ({ index, ...target })),
   )
@@ -56,11 +77,32 @@ export async function findHiddenTarget(
   return undefined
 }
 
-/** Documents of an archive are new, too. */
-const isCreate = (change: CheckedChange | Restored): boolean => !('verb' in change) || change.verb === 'create'
+const isCreate = (change: Change): change is Create | Restored =>
+  !('verb' in change) || change.verb === 'create'
+
+/** True for a create that leaves a document of its id as it is. */
+const isRepeatable = (change: Change): change is Create | Restored =>
+  isCreate(change) && !('mustBeNew' in change && change.mustBeNew === true)
+
+/** The creates whose documents the caller finds, also those that have expired. */
+async function findRepeated(
+  scope: WorkspaceScope,
+  changes: readonly Change[],
+): Promise<ReadonlySet<Change>> {
+  const creates = changes.filter(isRepeatable)
+  const repeated = new Set<Change>()
+  for (const collection of new Set(creates.map((create) => create.collection))) {
+    if (collection.permissions.read === false) continue
+    const ofOne = creates.filter((create) => create.collection === collection)
+    const ids = ofOne.map(({ id }) => id)
+    const found = new Set(await findIds(scope, withExpired(scope, collection), ids))
+    for (const create of ofOne) if (found.has(create.id)) repeated.add(create)
+  }
+  return repeated
+}
 
 /** The references that a change sets, with their ids. */
-function targetsOf(change: CheckedChange | Restored): { readonly reference: Reference; readonly id: string }[] {
+function targetsOf(change: Change): { readonly reference: Reference; readonly id: string }[] {
   if ('verb' in change && change.verb === 'delete') return []
   const { collection, content } = change
   return (collection.declared?.references ?? []).flatMap((reference) => {
@@ -78,22 +120,28 @@ export function idAt(fields: Stored['fields'], { field }: Pick<Reference, 'field
 /** The largest documents of this number fit into one answer of a store. */
 const READ_AT_ONCE = 100
 
-/** Those of some ids that the caller finds in a collection. */
-export async function findIds(
+/** Reads those of some documents that the caller finds in a collection. */
+export async function findEach<T>(
   inside: WorkspaceScope,
   collection: Collection,
   ids: readonly string[],
-): Promise<string[]> {
-  const found: string[] = []
+  read: (stored: Stored) => T,
+): Promise<T[]> {
+  const found: T[] = []
   for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
-    const filter = oneOf('id', ids.slice(at, at + READ_AT_ONCE))
-    const { rows } = await collection.store.list(inside, collection, {
-      ...{ filter, order: BY_ID, limit: READ_AT_ONCE, selected: ['id'] },
-    })
-    found.push(...rows.map(({ id }) => id))
+    const query = { filter: oneOf('id', ids.slice(at, at + READ_AT_ONCE)), order: BY_ID, limit: READ_AT_ONCE }
+    const { rows } = await collection.store.list(inside, collection, query)
+    found.push(...rows.map(read))
   }
   return found
 }
+
+/** Those of some ids that the caller finds in a collection. */
+export const findIds = (
+  inside: WorkspaceScope,
+  collection: Collection,
+  ids: readonly string[],
+): Promise<string[]> => findEach(inside, collection, ids, ({ id }) => id)
 
 async function readableAmong(
   scope: WorkspaceScope,
