@@ -73,10 +73,11 @@ export async function readDocumentPage(
   )
   const last = documents.at(-1)
   const hasMore = rows.length > size && last !== undefined && near === undefined
+  const shown = near === undefined ? selection : withSimilarity(selection)
   const cursorValues = (stored: Stored) => order.map(({ path }) => (valueAt(stored, path) ?? null) as Json)
   return {
     data: documents.map((stored, index) =>
-      withExpanded(project(toDocument(stored), selection), expanded?.[index]),
+      withExpanded(project(toDocument(stored), shown), expanded?.[index]),
     ),
     page: {
       size,
@@ -87,6 +88,10 @@ export async function readDocumentPage(
     },
   }
 }
+
+/** A search by similarity says how similar each document is, whatever else is selected. */
+const withSimilarity = (selection: Selection | undefined): Selection | undefined =>
+  selection && new Map<string, Selection>([...selection, ['_similarity', new Map()]])
 
 /** @throws Problem `filter_invalid` for a parameter that a search by similarity does not take */
 function checkNear({ order, after, count, position }: PageQuery): void {

@@ -54,8 +54,7 @@ function checkNames({ filter, order, selected = [] }: Query, known: readonly str
   const used: readonly (readonly [ProblemCode, readonly string[]])[] = [
     ['filter_invalid', pathsOf(filter).map(([name]) => name)],
     ['order_invalid', order.map(({ path: [name] }) => name)],
-    // What a search by similarity adds.
-    ['select_invalid', selected.filter((name) => name !== '_similarity')],
+    ['select_invalid', selected],
   ]
   for (const [code, names] of used) {
     const unknown = names.find((name) => !known.includes(name))
