@@ -149,7 +149,10 @@ test('create that is repeated after its target has expired: the same answer; a n
 
 test('import of the same lines after their targets have expired: their documents are there; new ones are refused', async () => {
   const name = unique('c')
-  const { collection } = await declared({ collection: name, references: [{ field: 'of_id', collection: name }] })
+  const { collection } = await declared({
+    collection: name,
+    references: [{ field: 'of_id', collection: name }],
+  })
   const { collection: referring } = await declared({
     ttl: null,
     references: [{ field: 'of_id', collection }],

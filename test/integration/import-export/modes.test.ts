@@ -226,7 +226,10 @@ describe('upsert of lines some of which have documents that no read before has f
   async function importedOnce() {
     const name = unique('modes')
     const update = { ...OWN, state: 'open' }
-    await declare(name, { schema: {}, access: { user: { read: OWN, create: true, update } } })
+    await declare(name, {
+      schema: { properties: { n: { type: 'integer' }, state: { type: 'string' } } },
+      access: { user: { read: OWN, create: true, update } },
+    })
     const as = await userToken(ws, 'mia')
     const again = (query: string) =>
       importInto(name, lines(...values), { as, query, headers: { 'idempotency-key': 'file' } })

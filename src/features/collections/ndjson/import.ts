@@ -190,7 +190,8 @@ class Import {
     }
     const [only] = entries
     if (entries.length === 1 && only !== undefined) {
-      if (store === this.#change && this.#isGone(attempt.rejected)) await this.#createGone(only, attempt.rejected)
+      if (store === this.#change && this.#isGone(attempt.rejected))
+        await this.#createGone(only, attempt.rejected)
       else this.#reject(only, attempt.rejected)
       return
     }
@@ -229,9 +230,11 @@ class Import {
   #isOfFile({ code, errors: [error] }: Problem): boolean {
     const { collection: own } = this.#options
     if (code !== 'reference_not_found') return false
-    return this.#declared?.references.some(
-      ({ field, collection }) => field === error?.name && collection === own,
-    ) === true
+    return (
+      this.#declared?.references.some(
+        ({ field, collection }) => field === error?.name && collection === own,
+      ) === true
+    )
   }
 
   #fail(entry: Entry, problem: Problem): void {

@@ -218,7 +218,10 @@ async function store(
   const isPartial = (added: Added) => added.made.length < creates.length
   // If a line cannot change its document, those after it must not be stored: then all are stored again, one by one.
   const mustBeWhole =
-    options.stopOnError && options.mode !== 'create' && creates.length > 1 && collection.store.kind === 'postgresql'
+    options.stopOnError &&
+    options.mode !== 'create' &&
+    creates.length > 1 &&
+    collection.store.kind === 'postgresql'
   const attempt = (at: WorkspaceScope) => add(at).catch(undefinedOnDeadlock)
   const isKept = (done: Added | Conflict | undefined) =>
     !options.dryRun && done !== undefined && 'made' in done && !isPartial(done)
@@ -238,7 +241,8 @@ async function store(
 }
 
 /** Of several lines, which are stored again one by one. */
-const overtaken = () => new Problem('state_conflict', { detail: 'Another writer has made some of the documents.' })
+const overtaken = () =>
+  new Problem('state_conflict', { detail: 'Another writer has made some of the documents.' })
 
 /** Thrown to take back what a transaction has made. */
 class TakenBack extends Error {}

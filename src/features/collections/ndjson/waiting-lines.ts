@@ -59,8 +59,7 @@ export class WaitingLines {
   isBehind(entry: Entry): boolean {
     const key = this.size === 0 ? undefined : this.#keyOf(entry)
     const others = key === undefined ? undefined : this.#byDocument.get(key)
-    for (const other of others ?? [])
-      if (other.line < entry.line && !this.#released.has(other)) return true
+    for (const other of others ?? []) if (other.line < entry.line && !this.#released.has(other)) return true
     return false
   }
 
@@ -118,6 +117,6 @@ export function documentKey(
   if (request instanceof Problem) return undefined
   const { id, data } = request
   if (on.length === 0) return id
-  const valueOf = (field: string) => (Object.hasOwn(data, field) ? data[field] : undefined)
-  return JSON.stringify(on.map((field) => sortKey(declared?.formats.get(field), valueOf(field)) ?? null))
+  const read = (field: string) => (Object.hasOwn(data, field) ? data[field] : undefined)
+  return JSON.stringify(on.map((field) => sortKey(declared?.formats.get(field), read(field)) ?? null))
 }

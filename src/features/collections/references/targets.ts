@@ -57,7 +57,10 @@ interface HiddenTarget {
 async function findHidden(
   scope: WorkspaceScope,
   changes: readonly Change[],
-  { currents, repeated = new Set() }: { readonly currents: Currents; readonly repeated?: ReadonlySet<Change> },
+  {
+    currents,
+    repeated = new Set(),
+  }: { readonly currents: Currents; readonly repeated?: ReadonlySet<Change> },
 ): Promise<HiddenTarget | undefined> {
   const wanted = changes.flatMap((change, index) =>
     (repeated.has(change) ? [] : targetsOf(change))
@@ -85,10 +88,7 @@ const isRepeatable = (change: Change): change is Create | Restored =>
   isCreate(change) && !('mustBeNew' in change && change.mustBeNew === true)
 
 /** The creates whose documents the caller finds, also those that have expired. */
-async function findRepeated(
-  scope: WorkspaceScope,
-  changes: readonly Change[],
-): Promise<ReadonlySet<Change>> {
+async function findRepeated(scope: WorkspaceScope, changes: readonly Change[]): Promise<ReadonlySet<Change>> {
   const creates = changes.filter(isRepeatable)
   const repeated = new Set<Change>()
   for (const collection of new Set(creates.map((create) => create.collection))) {
