@@ -1,6 +1,7 @@
 /** Columns of CSV: the field that each has, and how its cells are read and written (docs/import-export.md, "CSV"). */
 
 import Type from 'typebox'
+import { unescaped } from '../../../../flows-dsl/json.ts'
 import { parseJson } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readsBack } from '../../../core/strict-json.ts'
@@ -60,11 +61,9 @@ export interface Column {
 
 /** The name of the column that a JSON pointer leads into; undefined if it leads into none. */
 export function columnAt(columns: readonly Column[], pointer: string): string | undefined {
-  const names = pointer.split('/').slice(1).map(unescapePointer)
-  return columns.find(({ path }) => path.every((name, at) => names[at] === name))?.name
+  const names = pointer.split('/').slice(1).map(unescaped)
+  return columns.find(({ path }) => isWithin(names, path))?.name
 }
-
-const unescapePointer = (name: string): string => name.replaceAll('~1', '/').replaceAll('~0', '~')
 
 /** Fields of the platform, whose type is known. */
 const SYSTEM: Readonly<Record<string, Kind>> = {
@@ -131,7 +130,9 @@ export function readHeader(names: readonly string[]): Path[] {
   return paths
 }
 
-const isWithin = (path: Path, other: Path): boolean => other.every((name, at) => path[at] === name)
+/** True if a path is the other one, or leads to a member below it. */
+const isWithin = (path: readonly string[], other: Path): boolean =>
+  other.every((name, at) => path[at] === name)
 
 /** The columns that `select` names. */
 export const readSelected = (text: string): Path[] =>
