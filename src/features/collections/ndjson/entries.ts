@@ -31,6 +31,10 @@ export interface LineRequest {
   readonly system: Readonly<Record<'_owner' | '_version' | '_created_at' | '_updated_at', unknown>>
 }
 
+/** The ids of the documents of entries that could be read. */
+export const idsOf = (entries: readonly Entry[]): string[] =>
+  entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
+
 /** Lines as they arrive. */
 interface Arrived {
   readonly entries: readonly Entry[]

@@ -7,7 +7,7 @@ import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import { type Column, columnAt } from '../csv/columns.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import type { Entry, ReadEntries } from './entries.ts'
+import { type Entry, idsOf, type ReadEntries } from './entries.ts'
 import { unresolvedAmong } from './later-lines.ts'
 import {
   type Attempt,
@@ -91,7 +91,7 @@ class Import {
     this.report = { lines: 0, created: 0, existing: 0, ...counts, failed: 0, errors: [] }
   }
 
-  /** What is certainly done: lines that wait are not. */
+  /** The report of a request that ends early: `lines` ends before the first line that still waits to be stored. */
   reportSoFar(): Report {
     const lines = Math.min(this.report.lines, this.#waiting.linesBefore ?? this.report.lines)
     return { ...this.report, lines }
@@ -160,8 +160,7 @@ class Import {
     const attempt = await createEntries(this.#scope, this.#options, entries)
     if (!this.#options.dryRun || 'rejected' in attempt) return attempt
     const failed = new Set(attempt.failures.map(({ entry }) => entry))
-    for (const entry of entries)
-      if (!failed.has(entry) && !(entry.request instanceof Problem)) this.#made.add(entry.request.id)
+    for (const id of idsOf(entries.filter((entry) => !failed.has(entry)))) this.#made.add(id)
     return attempt
   }
 
@@ -294,7 +293,7 @@ class Import {
   }
 
   #noteDryRun(entries: readonly Entry[]): void {
-    for (const { request } of entries) if (!(request instanceof Problem)) this.#ids.add(request.id)
+    for (const id of idsOf(entries)) this.#ids.add(id)
     if (this.#ids.size <= COLLECTION_LIMITS.importDryRunLines) return
     const detail = `A dry run takes at most ${COLLECTION_LIMITS.importDryRunLines} lines. Try the first ones.`
     throw new Problem('body_too_large', { detail })

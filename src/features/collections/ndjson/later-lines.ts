@@ -5,9 +5,16 @@ import { Problem } from '../../../core/problem.ts'
 import type { Reference } from '../references/reference.ts'
 import { findEach, findIds, idAt } from '../references/targets.ts'
 import { withCollection } from '../resolve-store.ts'
-import { unresolved } from '../store.ts'
-import type { Entry } from './entries.ts'
+import { type Collection, unresolved } from '../store.ts'
+import { type Entry, idsOf } from './entries.ts'
 import type { StoreOptions } from './store-entries.ts'
+
+interface Lines {
+  readonly options: StoreOptions
+  readonly entries: readonly Entry[]
+  /** The references of the collection to its own documents. */
+  readonly own: readonly Reference[]
+}
 
 interface Target {
   readonly reference: Reference
@@ -26,22 +33,27 @@ export async function unresolvedAmong(
 ): Promise<ReadonlyMap<Entry, Problem>> {
   const { collection: name, stopOnError } = options
   if (stopOnError) return new Map()
-  const { declared, store } = await withCollection(scope, name, [], async (found) => found)
-  const own = declared?.references.filter((reference) => reference.collection === name) ?? []
-  if (own.length === 0 || store.kind !== 'postgresql') return new Map()
+  return withCollection(scope, name, [], async (collection, inside) => {
+    const own = collection.declared?.references.filter((reference) => reference.collection === name) ?? []
+    if (own.length === 0 || collection.store.kind !== 'postgresql') return new Map()
+    return findOpen(inside, collection, { options, entries, own })
+  })
+}
+
+async function findOpen(
+  inside: WorkspaceScope,
+  collection: Collection,
+  { options, entries, own }: Lines,
+): Promise<ReadonlyMap<Entry, Problem>> {
   const wanted = entries.map((entry) => ({ entry, targets: targetsIn(entry, own) }))
   const made = new Set(idsOf(entries))
   const others = wanted.flatMap(({ targets }) => targets.map(({ id }) => id)).filter((id) => !made.has(id))
-  const there = new Set(
-    await withCollection(scope, name, [], (collection, inside) =>
-      findIds(inside, collection, [...new Set(others)]),
-    ),
-  )
+  const there = new Set(await findIds(inside, collection, [...new Set(others)]))
   const isMissing = ({ id }: Target) => !made.has(id) && !there.has(id)
   const suspects = wanted.filter(({ targets }) => targets.some(isMissing)).map(({ entry }) => entry)
-  const isKept = await findKept(scope, options, { entries: suspects, references: own })
+  const isKept = await findKept(inside, collection, { options, entries: suspects, own })
   const open = new Map<Entry, Problem>()
-  // What refers to a line that waits has to wait, too.
+  // A line that refers to the document of a waiting line has to wait, too.
   for (let before = -1; before < open.size; ) {
     before = open.size
     for (const { entry, targets } of wanted) {
@@ -54,9 +66,6 @@ export async function unresolvedAmong(
   }
   return open
 }
-
-const idsOf = (entries: readonly Entry[]): string[] =>
-  entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
 
 function targetsIn({ request }: Entry, references: readonly Reference[]): Target[] {
   if (request instanceof Problem) return []
@@ -71,18 +80,16 @@ function targetsIn({ request }: Entry, references: readonly Reference[]): Target
  * that exist and are left, or that have them already.
  */
 async function findKept(
-  scope: WorkspaceScope,
-  { collection: name, mode, on }: StoreOptions,
-  { entries, references }: { readonly entries: readonly Entry[]; readonly references: readonly Reference[] },
+  inside: WorkspaceScope,
+  collection: Collection,
+  { options: { mode, on }, entries, own }: Lines,
 ): Promise<(entry: Entry, target: Target) => boolean> {
   // By unique fields, the documents are found when they are changed.
   const ids = on.length > 0 ? [] : idsOf(entries)
-  const found = await withCollection(scope, name, [], (collection, inside) =>
-    findEach(inside, collection, ids, ({ id, fields }) => {
-      const targets = references.map((reference) => idAt(fields, reference))
-      return [id, targets] as const
-    }),
-  )
+  const found = await findEach(inside, collection, ids, ({ id, fields }) => {
+    const targets = own.map((reference) => idAt(fields, reference))
+    return [id, targets] as const
+  })
   const targetsById = new Map(found)
   return ({ request }, { id }) => {
     const targets = request instanceof Problem ? undefined : targetsById.get(request.id)

@@ -29,7 +29,7 @@ import {
 } from '../store.ts'
 import { checkLine } from '../transfer.ts'
 import { quietly, write, writeAll } from '../write.ts'
-import type { Entry, LineRequest } from './entries.ts'
+import { type Entry, idsOf, type LineRequest } from './entries.ts'
 
 export interface StoreOptions {
   readonly collection: string
@@ -37,7 +37,7 @@ export interface StoreOptions {
   readonly mode: 'create' | 'upsert' | 'replace'
   /** The unique fields by which an upsert finds the document; none: its id. */
   readonly on: readonly string[]
-  /** True if nobody is told. */
+  /** True if the import publishes no change events. */
   readonly quiet: boolean
   /** True if versions, times and owners are those of the line. */
   readonly keepsSystem: boolean
@@ -103,8 +103,7 @@ export async function idsAmong(
 ): Promise<ReadonlySet<string>> {
   return withCollection(scope, options.collection, rightsFor(options), async (collection, inside) => {
     if (collection.permissions.read !== true) return new Set<string>()
-    const ids = entries.flatMap(({ request }) => (request instanceof Problem ? [] : [request.id]))
-    return new Set(await findIds(inside, collection, ids))
+    return new Set(await findIds(inside, collection, idsOf(entries)))
   })
 }
 
