@@ -264,7 +264,7 @@ function checkOnCurrent(collection: Collection, change: WantedChange, current: C
   }
 }
 
-/** What operators set and remove at the top level of the document. */
+/** Applies operators to the current document. @returns the top-level fields that they change, and the names of those that they remove */
 function applied(
   { declared }: Collection,
   { fields }: Current,

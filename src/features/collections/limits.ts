@@ -29,7 +29,7 @@ export const COLLECTION_LIMITS = {
   // Bulk changes
   /** Documents that a bulk change looks at together, by what it does. Further ones are next. */
   bulkDocuments: { update: 100, delete: 500 },
-  /** Bulk changes that are under way, by who asks: of a user, and of all others of the workspace together. A further one is refused with `state_conflict`. */
+  /** Bulk changes under way in a workspace at the same time: those of one user, and those of all other callers together. A further one is refused with `state_conflict`. */
   bulkChangesOpenMax: { user: 3, service: 10 },
   /** Milliseconds for which one attempt of a bulk change goes on. Then the next one does. */
   bulkServedMs: 5_000,

@@ -25,10 +25,10 @@ export interface LiveQuery {
   readonly selection: Selection | undefined
 }
 
-/** What a subscriber is told of a change. */
+/** The kinds of frames that a live query sends. */
 type Frame = 'enter' | 'update' | 'leave' | 'delete'
 
-/** What the caller may read now, when documents expire, and the filter in the types of the declaration. */
+/** Limits of the result: the caller's right to read, the expiry of documents, and the filter in the types of the declaration. */
 interface Bounds extends Reading {
   readonly filter: Filter
 }
@@ -142,7 +142,7 @@ export class LiveResult {
     return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
   }
 
-  /** Whether the document was in the result before; undefined if that is not known. It is not asked whether it had expired. */
+  /** Whether the document was in the result before the change, also if it had expired; undefined if that is not known. */
   #wasIn({ id, isCreated, before }: DocumentChange, { read, filter }: Bounds): boolean | undefined {
     if (isCreated) return false
     if (before !== undefined) return isReadable(read, before) && matches(filter, before)

@@ -40,11 +40,11 @@ interface WriteOptions {
   readonly budget?: CpuBudget
   /** Of a request with an idempotency key. */
   readonly once?: Once | undefined
-  /** True if nobody is told of the changes. */
+  /** True if the changes publish no change events. */
   readonly quiet?: boolean
 }
 
-/** The collection, whose changes are told to nobody. */
+/** The collection in a form whose changes publish no change events. */
 export const quietly = (collection: Collection): Collection => ({ ...collection, isQuiet: true })
 
 /** One object for each, since changes of the same collection become one statement. */

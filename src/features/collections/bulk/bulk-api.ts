@@ -139,7 +139,7 @@ async function begin(
     if (max !== undefined && matched > max) throw tooMany(matched)
     await record(scope, { id, name, verb, max, request: { filter, ...change } })
   }
-  // What is recorded will be made: without an answer of Temporal, the reconciler starts it.
+  // The reconciler starts a recorded bulk change that Temporal did not accept.
   await startBulkChange(scope, id).catch((error: unknown) => {
     if (!isUnavailable(error)) throw error
     scope.logError(error, 'bulk change not started yet')

@@ -47,7 +47,7 @@ async function findOther(
   if (fields === undefined || declared === undefined) return undefined
   const { duplicated, overlapped } = { duplicated: undefined, overlapped: undefined, ...conflict }
   const { where, fields: equal = [] } = duplicated ?? overlapped ?? {}
-  // Missing values are in nobody's way.
+  // A document without one of the values conflicts with no other.
   if (equal.some((name) => fields[name] === undefined || fields[name] === null)) return undefined
   const [start, end] = overlapped?.range ?? []
   const filter: Filter = {

@@ -21,7 +21,7 @@ export class WaitingLines {
   #released = new Set<Entry>()
   #bytes = 0
 
-  /** @param keyOf what lines of the same document have in common */
+  /** @param keyOf identifies the document of a line, as {@link documentKey} does */
   constructor(keyOf: (entry: Entry) => string | undefined) {
     this.#keyOf = keyOf
   }
@@ -108,7 +108,7 @@ export const behindOther = (): Problem =>
     hint: 'Import the line again.',
   })
 
-/** What lines of the same document have in common: the id, or the values of the fields by which an upsert finds it. */
+/** Identifies the document that a line creates or changes: by its id, or by the values of the fields by which an upsert finds it. */
 export function documentKey(
   { request }: Entry,
   on: readonly string[],

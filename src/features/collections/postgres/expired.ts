@@ -31,7 +31,7 @@ export async function removeExpired(
   const own = referring.filter(({ isOwn }) => isOwn)
   try {
     let removed = await removeDoomed(scope, collection, unreferred(collection, referring, limit))
-    // What is left then may refer to one another in a circle.
+    // Expired documents that remain may refer to one another in a circle.
     if (removed < limit && own.length > 0)
       removed += await removeDoomed(scope, collection, inCircles(collection, referring, own))
     return { removed, kept: await countKept(scope, collection, referring) }

@@ -288,7 +288,7 @@ const eventsOf = (document: Sql): Sql =>
 const changesOf = (table: Table): Sql =>
   sql`select id, version, owner, ${documentOf(table)} as document, null::json as deleted, created_at, before from written where changed`
 
-/** The part of a statement that tells of its changes; empty if nobody is told. */
+/** The part of a statement that writes its change events; empty for a quiet collection. */
 const told = ({ collection: { isQuiet } }: Target, event: Sql): Sql =>
   isQuiet === true ? sql`` : sql`, event as (${event})`
 
@@ -309,7 +309,7 @@ export const outboxRow = (
     from (${events}) as written_event`
 }
 
-/** What the outbox keeps of a document before its change. */
+/** Columns of the outbox with the state of a document before its change, by the kind of change. */
 const EARLIER = {
   created: sql``,
   updated: sql`, created_at, before`,
@@ -325,7 +325,7 @@ interface Sets {
   readonly values: readonly (readonly [column: Sql, value: Sql])[]
   /** The size that the document would have. */
   readonly bytes: Sql
-  /** What to keep of the row before: its fields, or `names` and of the fields those. The others are as in the document after. */
+  /** The earlier values that the outbox keeps: all fields, or `names` and the fields that it lists, if no other changes. */
   readonly earlier: Sql
 }
 type MakeSets = (source: Source) => Sets

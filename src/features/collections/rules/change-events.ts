@@ -32,7 +32,7 @@ async function readableIn(scope: WorkspaceScope, name: string): Promise<Collecti
   return resolveCollection(await resolveLookups(scope, [name]), name)
 }
 
-/** What decides which documents of a collection a caller is told of. */
+/** The rule for reading and the expiry of a collection: they decide which change events a caller gets. */
 export interface Reading {
   readonly read: Permission
   readonly expiry: DeclaredExpiry | undefined

@@ -105,7 +105,7 @@ export function indexDefinitions({
   return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** What has an index of its field. */
+/** The members of a declaration that bring an index of their field: references, and the expiry. */
 const indexedBy = ({ references, ttl }: Pick<RequestedIndexes, 'references' | 'ttl'>) => [
   ...references,
   ...(ttl === null ? [] : [ttl]),
