@@ -2,7 +2,7 @@
 
 import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { QUEUES } from '../../../src/core/work.ts'
 import { definitionOf, workflowDefinitions } from '../../support/clients/histories.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
@@ -40,6 +40,9 @@ beforeAll(async () => {
   )
   await publishScheduled(workspace, 'tick', '')
   await buildIndex(workspace)
+  const allOf = { as: workspace.service, body: { filter: {}, all: true }, headers: { prefer: 'wait=30' } }
+  const deleted = await call('POST', '/v1/collections/c/delete-many', allOf)
+  expect(deleted.body).toMatchObject({ status: 'completed', changed: 2 })
   const scheduled = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
   const scheduleId = await functionScheduleId(scheduled)
   await withRawClient((client) => client.schedule.getHandle(scheduleId).trigger())
@@ -86,17 +89,18 @@ const startedWorkflows = (): Promise<readonly StartedWorkflow[]> =>
   withRawClient(async (client) => {
     const definitions = await workflowDefinitions()
     const query = `TenantId = '${workspace.tenantId}'`
-    return eventually(async () => {
+    const listed = async () => {
       const all: StartedWorkflow[] = []
       for await (const { workflowId, type } of client.workflow.list({ query })) {
         const { events } = await client.workflow.getHandle(workflowId).fetchHistory()
         all.push({ definition: definitionOf(workflowId, type), events: events ?? [] })
       }
-      const asking = new Set(
-        all.filter(({ events }) => activitiesIn(events).length > 0).map(({ definition }) => definition),
-      )
-      return definitions.every((name) => asking.has(name)) ? all : undefined
-    }, 40_000)
+      const withTask = all.filter(({ events }) => activitiesIn(events).length > 0)
+      const scheduled = withTask.map(({ definition }) => definition)
+      expect(scheduled).toEqual(expect.arrayContaining(definitions))
+      return all
+    }
+    return vi.waitFor(listed, { interval: 250, timeout: 120_000 })
   })
 
 /** Each scheduled activity: step name, activity type, task queue. */
@@ -150,8 +154,8 @@ test('calls of a flow: each kind uses its queue, fast ones none', () => {
   expect(localActivitiesIn(calls)).toEqual(expect.arrayContaining(['callFunction', 'callHttpInline']))
 })
 
-test('functions, provisioning, index builds: each uses a queue of its own', () => {
-  const { flows, functions, provisioning, indexes } = QUEUES
+test('functions, provisioning, bulk changes, index builds: each uses its queue', () => {
+  const { flows, calls: callsQueue, functions, provisioning, indexes } = QUEUES
   const queuesOf = (definition: string) => {
     const of = workflows
       .filter((work) => work.definition === definition)
@@ -162,6 +166,7 @@ test('functions, provisioning, index builds: each uses a queue of its own', () =
   expect(queuesOf('provision')).toEqual(new Set([`provisionStep ${provisioning}`]))
   expect(queuesOf('registration')).toEqual(new Set([`registerTriggers ${provisioning}`]))
   expect(queuesOf('suspension')).toContain(`changeState ${provisioning}`)
+  expect(queuesOf('bulkChange')).toEqual(new Set([`changeDocuments ${callsQueue}`]))
   expect(queuesOf('indexBuild')).toEqual(new Set([`buildIndex ${indexes}`]))
   expect(queuesOf('scheduledStart')).toEqual(new Set([`startScheduled ${flows}`]))
   expect(new Set(Object.values(QUEUES)).size).toBe(Object.keys(QUEUES).length)
