@@ -29,6 +29,7 @@ import {
 import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
+import { withSelected } from './references/selected.ts'
 import { withCollection } from './resolve-store.ts'
 import { documentNotFound, etagOf, type Written } from './store.ts'
 import { checkSelected } from './typed-query.ts'
@@ -181,11 +182,10 @@ export const getDocument = workspaceOperation({
     etag: ({ document, version }) => ('_expand' in document ? undefined : etagOf(version)),
   },
   run: async (scope, { name, id, select, expand }) => {
-    const selection = readSelection(select, 'query')
-    const selected = selection === undefined ? [] : [...selection.keys()]
-    const expansions = readExpand(expand)
+    const wanted = { selection: readSelection(select, 'query'), expand: readExpand(expand) }
     return withCollection(scope, name, ['read'], async (collection, inside) => {
-      checkSelected(selected, collection.declared)
+      const { selection, expand: expansions } = withSelected(wanted, collection)
+      checkSelected([...(selection?.keys() ?? [])], collection.declared)
       const documents = await collection.store.read(inside, [{ collection, id: documentId(id) }])
       const [stored] = documents
       if (stored === undefined) throw documentNotFound()
@@ -228,7 +228,7 @@ export const listDocuments = workspaceOperation({
   ) => {
     const { near, filters: others } = takeNear(filters)
     return readDocumentPage(scope, name, {
-      ...{ near, filter: readFilters(others) },
+      ...{ near, filter: readFilters(others, { joins: true }) },
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       size: page_size ?? CORE_LIMITS.pageItemsDefault,
@@ -280,7 +280,7 @@ export const queryDocuments = workspaceOperation({
   run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count, position }) => {
     const { near, filter: others } = takeBodyNear(filter)
     return readDocumentPage(scope, name, {
-      ...{ near, filter: readBodyFilter(others) },
+      ...{ near, filter: readBodyFilter(others, { joins: true }) },
       order: readSort(sort),
       selection: readSelection(select, 'body'),
       size: limit ?? CORE_LIMITS.pageItemsDefault,

@@ -111,6 +111,10 @@ export const COLLECTION_LIMITS = {
   cursorCharsMax: 4_096,
 
   // References
+  /** Filters of a query on the documents of references. More are refused with `filter_too_large`. */
+  relatedMax: 5,
+  /** References that such a filter leads over. More are refused with `filter_too_large`. */
+  relatedHopsMax: 2,
   /** Characters of `expand` as a text. A longer one is refused with `validation_failed`. */
   expandCharsMax: 4_096,
   /** Levels of `expand`. More are refused with `expand_invalid`. */

@@ -15,7 +15,8 @@ import type { Near } from './query/near.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import type { Expansion } from './references/expand-syntax.ts'
-import { withCollection } from './resolve-store.ts'
+import { withRelated } from './references/related.ts'
+import { withSelected } from './references/selected.ts'
 import { inLine } from './scans.ts'
 import { type Collection, type Count, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
@@ -41,7 +42,7 @@ export async function readDocumentPage(
   name: string,
   request: PageQuery,
 ): Promise<CountedPage<SelectedDocument>> {
-  const { filter, selection, size, count, expand = [], near } = request
+  const { filter, size, count, near } = request
   if (near !== undefined) checkNear(request)
   const order = totalOrder(request.order)
   const digest = listDigest(name, filter, order)
@@ -49,26 +50,30 @@ export async function readDocumentPage(
   const query = {
     ...{ filter, order, limit: size + 1 },
     ...(after !== undefined && { after }),
-    ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
     ...(near !== undefined && { near }),
   }
   // Before the documents are read: a change that they do not show yet comes after it, and one that they show may come again.
   const position = request.position === true ? await eventsIn(scope).position() : undefined
-  const { documents, rows, total, expanded } = await withCollection(
+  const { documents, rows, total, expanded, selection } = await withRelated(
     scope,
-    name,
-    ['read'],
-    async (collection, inside) => {
+    { name, rights: ['read'], filter },
+    async (collection, inside, bound) => {
       if (position !== undefined) requireChanges(collection)
       if (near !== undefined) requireTrigrams(collection, near)
-      const found = await inLine(inside, collection, query, () =>
-        collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
+      const { selection, expand } = withSelected(
+        { selection: request.selection, expand: request.expand ?? [] },
+        collection,
+      )
+      const selected = selection && { selected: [...selection.keys()] }
+      const typed = applyDeclaration({ ...query, ...selected, filter: bound }, collection.declared)
+      const found = await inLine(inside, collection, typed, () =>
+        collection.store.list(inside, collection, typed),
       )
       const documents = found.rows.slice(0, size)
       const expanded =
         expand.length === 0 ? undefined : await expandDocuments(inside, collection, { documents, expand })
-      return { ...found, documents, expanded }
+      return { ...found, documents, expanded, selection }
     },
   )
   const last = documents.at(-1)

@@ -117,6 +117,13 @@ function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): 
       return !filter.not && isLeading(filter.path, leading)
     case 'test':
       return !filter.not && isLeading(filter.path, leading) && isIndexable(filter)
+    case 'related':
+      // References have an index at both ends.
+      return (
+        !filter.not &&
+        filter.join !== undefined &&
+        isSelective(filter.filter, leadingFields(filter.join.collection.declared))
+      )
     case 'exists':
     case 'fields':
     case 'deferred':

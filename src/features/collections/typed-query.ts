@@ -4,7 +4,7 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import type { Json } from '../../core/work.ts'
-import { pathsOf, pathText } from './query/filter.ts'
+import { type Path, pathsOf, pathText } from './query/filter.ts'
 import { refusal } from './query/syntax.ts'
 import { formatAt, typed } from './query/typed-filter.ts'
 import { canonicalOf, type Format } from './schemas/canonical-text.ts'
@@ -15,6 +15,7 @@ import type { Query } from './store.ts'
 /** Prepares the query for a store. @throws Problem if it does not fit the declaration */
 export function applyDeclaration(query: Query, declared: Declaration | undefined): Query {
   if (declared === undefined) return query
+  checkPlaces(query, declared)
   const closed = closedNames(declared)
   if (closed !== undefined) checkNames(query, closed)
   if (declared.mode === 'enforce') checkOrder(query.order, declared.scalars)
@@ -60,6 +61,24 @@ function checkNames({ filter, order, selected = [] }: Query, known: readonly str
     const unknown = names.find((name) => !known.includes(name))
     if (unknown !== undefined) throw undeclared(code, unknown, known)
   }
+}
+
+/** Rejects a field of another document where only those of the document itself can stand. */
+function checkPlaces({ filter, order }: Query, { references }: Declaration): void {
+  const misplaced = (path: Path) => path.length > 1 && references.some(({ as }) => as === path[0])
+  const sorted = order.find(({ path }) => misplaced(path))
+  if (sorted !== undefined)
+    throw refusal(
+      { code: 'order_invalid', in: 'query', name: 'order' },
+      `${pathText(sorted.path)} is a field of another document; documents are ordered by their own fields.`,
+    )
+  const tested = pathsOf(filter).find(misplaced)
+  if (tested !== undefined)
+    throw refusal(
+      { code: 'filter_invalid', in: 'query', name: pathText(tested) },
+      `${pathText(tested)} is a field of another document, which this filter does not reach.`,
+      'Lists, queries, aggregates, exports and bulk changes take filters on the documents of references.',
+    )
 }
 
 function undeclared(code: ProblemCode, name: string, known: readonly string[]): Problem {

@@ -88,7 +88,7 @@ export function readBodyAggregate({
   sort = {},
 }: Body): Aggregate {
   const aggregate: Aggregate = {
-    filter: readBodyFilter(filter),
+    filter: readBodyFilter(filter, { joins: true }),
     groups: Array.isArray(group) ? group.map(listed) : Object.entries(group).map(readGroup),
     measures: Object.entries(measures).map(readMeasure),
     having: readBodyFilter(having),

@@ -8,7 +8,7 @@ import { listDigest } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { readCursor, writeCursor } from '../page.ts'
 import type { OrderKey } from '../query/filter.ts'
-import { withCollection } from '../resolve-store.ts'
+import { withRelated } from '../references/related.ts'
 import { inLine } from '../scans.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
 import type { Aggregate } from './aggregate.ts'
@@ -64,10 +64,13 @@ function totalOrder({ order, groups }: Aggregate): OrderKey[] {
 }
 
 function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promise<readonly GroupRow[]> {
-  return withCollection(scope, name, ['read', 'aggregate'], async (collection, inside) => {
-    const typed = { ...query, aggregate: applyToAggregate(query.aggregate, collection.declared) }
+  const { filter } = query.aggregate
+  const reading = { name, rights: ['read', 'aggregate'], filter } as const
+  return withRelated(scope, reading, async (collection, inside, bound) => {
+    const aggregate = applyToAggregate({ ...query.aggregate, filter: bound }, collection.declared)
+    const typed = { ...query, aggregate }
     // An aggregate reads all that the filter selects, as a count does.
-    const read = { filter: query.aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
+    const read = { filter: aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
     const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
     try {
       return await inLine(inside, collection, read, () =>

@@ -22,7 +22,7 @@ interface Request {
 export function readUrlAggregate({ select, filters, having, order }: Request): Aggregate {
   const columns = new SelectReader(select).all()
   const aggregate: Aggregate = {
-    filter: readFilters(filters),
+    filter: readFilters(filters, { joins: true }),
     groups: columns.filter((column): column is Group => !('fn' in column)),
     measures: columns.filter((column): column is Measure => 'fn' in column),
     having: having === undefined ? { kind: 'all', of: [] } : readHaving(having),

@@ -18,7 +18,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { OPERATOR_MEMBERS, readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { BY_ID } from '../query/filter.ts'
-import { withCollection } from '../resolve-store.ts'
+import { withRelated } from '../references/related.ts'
 import { inLine } from '../scans.ts'
 import { applyDeclaration } from '../typed-query.ts'
 import {
@@ -180,12 +180,13 @@ async function count(
     readonly isCounted: boolean
   },
 ): Promise<{ readonly matched: number; readonly sample: string[] }> {
-  const query = { filter: readBodyFilter(filter), order: BY_ID, limit: SAMPLE, selected: [] }
+  const query = { order: BY_ID, limit: SAMPLE, selected: [] }
   const counted = isCounted ? { ...query, count: 'exact' as const } : query
-  return withCollection(scope, name, BULK_RIGHTS[verb], async (collection, inside) => {
-    const typed = applyDeclaration(counted, collection.declared)
+  const reading = { name, rights: BULK_RIGHTS[verb], filter: readBodyFilter(filter, { joins: true }) }
+  return withRelated(scope, reading, async (collection, inside, bound) => {
+    const typed = applyDeclaration({ ...counted, filter: bound }, collection.declared)
     if (!isCounted) return { matched: 0, sample: [] }
-    const { rows, total = 0 } = await inLine(inside, collection, counted, () =>
+    const { rows, total = 0 } = await inLine(inside, collection, typed, () =>
       collection.store.list(inside, collection, typed),
     )
     return { matched: total, sample: rows.map((row) => row.id) }

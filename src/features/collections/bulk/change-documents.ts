@@ -15,6 +15,7 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import { readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { BY_ID, type Filter } from '../query/filter.ts'
+import { withRelated } from '../references/related.ts'
 import { withCollection } from '../resolve-store.ts'
 import { inLine } from '../scans.ts'
 import type { Once, Written } from '../store.ts'
@@ -110,7 +111,10 @@ const existing = ({ request, created_at }: Recorded): Filter => {
   // Combined when it is read: in JSON the caller's filter would be one test and one level larger, and may be as large as filters are.
   return {
     kind: 'all',
-    of: [readBodyFilter(request.filter), { kind: 'test', path: ['_created_at'], test, not: false }],
+    of: [
+      readBodyFilter(request.filter, { joins: true }),
+      { kind: 'test', path: ['_created_at'], test, not: false },
+    ],
   }
 }
 
@@ -172,10 +176,12 @@ class BulkStep {
   async #query(after: string | null, limit: number): Promise<Found> {
     const { collection: name, verb } = this.#change
     const filter = existing(this.#change)
-    const query = { filter, order: BY_ID, limit, selected: [], ...(after !== null && { after: [after] }) }
-    return withCollection(this.#scope, name, BULK_RIGHTS[verb], async (collection, inside) => {
+    const reading = { name, rights: BULK_RIGHTS[verb], filter }
+    const page = { order: BY_ID, limit, selected: [], ...(after !== null && { after: [after] }) }
+    return withRelated(this.#scope, reading, async (collection, inside, bound) => {
+      const query = applyDeclaration({ ...page, filter: bound }, collection.declared)
       const { rows } = await inLine(inside, collection, query, () =>
-        collection.store.list(inside, collection, applyDeclaration(query, collection.declared)),
+        collection.store.list(inside, collection, query),
       )
       return { documents: rows, isAtomic: collection.store.kind === 'postgresql' }
     })

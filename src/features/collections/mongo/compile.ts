@@ -53,6 +53,8 @@ export function compileFilter(filter: Filter): MongoFilter {
       return allOf([])
     case 'fields':
       throw new TypeError('only conditions of tables compare two fields')
+    case 'related':
+      throw new TypeError('collections in MongoDB have no references')
     case 'exists': {
       const test = exists(filter.path)
       return filter.not ? noneOf(test) : test

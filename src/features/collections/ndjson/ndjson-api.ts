@@ -222,7 +222,7 @@ export const exportDocuments = workspaceOperation({
   },
   run: async (scope, { name, select, order, filters = [], accept, ...options }) => {
     const query = {
-      filter: readFilters(filters),
+      filter: readFilters(filters, { joins: true }),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       count: undefined,

@@ -1,5 +1,6 @@
 /** Compiles filter, order and keyset to SQL over columns that the store names. Every value is bound. */
 
+import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
@@ -13,6 +14,7 @@ import {
   type OrderKey,
   type Path,
   type Pattern,
+  pathText,
   type Scalar,
   type ScalarType,
   type Step,
@@ -43,16 +45,31 @@ export interface Column {
 /** @param as selects the canonical text in this format instead of the value */
 export type Columns = (path: Path, as?: Format) => Column
 
+/** Compiles a condition on the documents of another table. */
+export type CompileRelated = (filter: Extract<Filter, { kind: 'related' }>) => Sql
+
+const refuseRelated: CompileRelated = ({ path }) => {
+  throw new Problem('not_supported', {
+    detail: `A filter on the documents of a reference, such as ${pathText(path)}, is not supported here.`,
+  })
+}
+
 /**
  * The filter as a condition.
+ * @param related by default refuses filters on other documents
  * @throws Problem `filter_type_mismatch` if a literal is not of the column's type
  */
-export function compileFilter(filter: Filter, columns: Columns): Sql {
+export function compileFilter(
+  filter: Filter,
+  columns: Columns,
+  related: CompileRelated = refuseRelated,
+): Sql {
+  const part = (one: Filter) => compileFilter(one, columns, related)
   switch (filter.kind) {
     case 'all':
-      return joined(filter.of, columns, sql` and `, sql`true`)
+      return joined(filter.of, part, sql` and `, sql`true`)
     case 'any':
-      return joined(filter.of, columns, sql` or `, sql`false`)
+      return joined(filter.of, part, sql` or `, sql`false`)
     case 'null': {
       const value = orNull(writtenAt(columns(filter.path, filter.as)))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
@@ -67,6 +84,8 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     }
     case 'fields':
       return compareFields(filter, columns)
+    case 'related':
+      return related(filter)
     case 'test': {
       const column = columns(filter.path, filter.as)
       const test = compileTest(column, filter.test, filter.path)
@@ -102,9 +121,8 @@ const sortable = (column: Column): Sql => (column.type === 'jsonb' ? asElement(o
 /** As the element of an array, since PostgreSQL orders `[]` below all scalars if it is a whole value. Null stays null. */
 const asElement = (value: Sql): Sql => sql`jsonb_set('[0]', '{0}', ${value})`
 
-function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
-  const parts = of.map((filter) => compileFilter(filter, columns))
-  const [first, ...rest] = parts
+function joined(of: readonly Filter[], compile: (filter: Filter) => Sql, by: Sql, none: Sql): Sql {
+  const [first, ...rest] = of.map(compile)
   if (first === undefined) return none
   return sql`(${rest.reduce((all, part) => sql`${all}${by}${part}`, first)})`
 }

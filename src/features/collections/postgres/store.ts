@@ -10,7 +10,7 @@ import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
 import type { Near } from '../query/near.ts'
-import { admits, compilePermission } from '../rules/permissions.ts'
+import { admits } from '../rules/permissions.ts'
 import { withoutExpiry } from '../schemas/declaration-cache.ts'
 import {
   type By,
@@ -27,7 +27,8 @@ import {
   type Written,
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
-import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
+import { type Column, compileAfter, compileOrder } from './compile.ts'
+import { matching, readRule } from './condition.ts'
 import { expiredAmong, removeExpired } from './expired.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import { conflictOf } from './table-constraints.ts'
@@ -95,8 +96,8 @@ export const postgresStore: Store = {
   },
 
   aggregate: async (scope, collection, query) => {
-    const { name, own, resolve } = tableOf(collection)
-    const where = sql`${own} and ${readRule(collection)} and ${compileFilter(query.aggregate.filter, resolve)}`
+    const { name, resolve } = tableOf(collection)
+    const where = matching(collection, query.aggregate.filter)
     const { statement, read, documentsOf } = compileAggregate({ name, resolve }, where, query)
     if (isPublicRole(scope.actor.role)) await requireAffordable(scope, statement)
     const rows = await scope.rows<Rows[number]>(statement)
@@ -152,17 +153,10 @@ const valuesOf = ({ values }: By): Sql =>
 
 /** The condition of those documents of the caller that have the value. */
 function matchingEach(collection: Collection, filter: Filter, { path, as }: By): Sql {
-  const { own, resolve } = tableOf(collection)
-  const column = resolve(path, as)
+  const column = tableOf(collection).resolve(path, as)
   const value = column.type === 'uuid' ? sql`each_value::uuid` : sql`each_value`
-  return sql`${own} and ${column.sql} = ${value} and ${readRule(collection)} and ${compileFilter(filter, resolve)}`
+  return sql`${column.sql} = ${value} and ${matching(collection, filter)}`
 }
-
-/** The caller's read rule. The policy of the table enforces it as well; here the planner sees its values. */
-const readRule = (collection: Collection): Sql =>
-  compilePermission(collection.permissions.read, (filter) =>
-    compileFilter(filter, tableOf(collection).resolve),
-  )
 
 /** Makes all changes or none. @param keep ends the claim of the request in the same transaction */
 async function makeAll(
@@ -385,8 +379,8 @@ async function listRows(
   { filter, order, after, limit, count, near }: Query,
   collection: Collection,
 ): Promise<{ rows: TableRow[]; total?: number }> {
-  const { name, own, resolve: columns } = table
-  const where = sql`${own} and ${readRule(collection)} and ${compileFilter(filter, columns)}`
+  const { name } = table
+  const where = matching(collection, filter)
   if (near !== undefined)
     return { rows: await scope.rows<TableRow>(nearStatement(table, where, { near, limit })) }
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })

@@ -12,16 +12,13 @@ import {
   readSteps,
 } from './operands.ts'
 import { type Operand, readOperator } from './operators.ts'
-import { Budget, readPath, refusal, type Source } from './syntax.ts'
+import { Budget, type FilterOptions, readPath, refusal, type Source } from './syntax.ts'
 
 /**
  * `{field: value | {operator: value}, $or: [{…}, …], $and: […], $not: {…}}`; all members hold.
- * @param options `comparesFields`: true if an operand may be `{"$field": "name"}`
+ * @param options `comparesFields`: true if an operand may be `{"$field": "name"}`; `joins`: true for `some` and `none`
  */
-export function readBodyFilter(
-  filter: JsonObject,
-  options?: ConstructorParameters<typeof Budget>[0],
-): Filter {
+export function readBodyFilter(filter: JsonObject, options?: FilterOptions): Filter {
   checkParts(filter, { code: 'filter_too_large', in: 'body', name: 'filter' })
   return readAll(filter, new Budget(options), 0)
 }
@@ -81,7 +78,7 @@ function readTest(path: Path, spelled: string, value: unknown, source: Source, b
     budget.spend(source)
     return readComparison(path, { ...operator, other: readPath(other, source) }, source)
   }
-  return readOperator(path, operator, jsonOperand(value, source), budget)
+  return readOperator(path, operator, jsonOperand(value, source, budget), budget)
 }
 
 /** The name in `{"$field": "name"}`; undefined for other values. */
@@ -112,7 +109,7 @@ function readComparison(
   throw refusal(source, `The operator ${name.slice(0, 50)} takes no field.`, hint)
 }
 
-function jsonOperand(value: unknown, source: Source): Operand {
+function jsonOperand(value: unknown, source: Source, budget: Budget): Operand {
   const mismatch = (detail: string) => refusal({ ...source, code: 'filter_type_mismatch' }, detail)
   const literal = (): Literal => {
     if (value !== null) return [checkJson(value, source)]
@@ -122,7 +119,7 @@ function jsonOperand(value: unknown, source: Source): Operand {
   const each = () => {
     if (!Array.isArray(value)) throw refusal(source, 'This operator needs an array.')
     checkElements(value, source)
-    return value.map((element) => jsonOperand(element, source))
+    return value.map((element) => jsonOperand(element, source, budget))
   }
   return {
     source,
@@ -142,6 +139,10 @@ function jsonOperand(value: unknown, source: Source): Operand {
     pathTest: () => readPathPair(value, source),
     container: () => containerOf(value, source),
     word: () => (typeof value === 'object' && value !== null ? '' : String(value).toLowerCase()),
+    filter: () => {
+      if (isObject(value)) return readAll(value, budget, 1)
+      throw refusal(source, 'The operand is a filter: {"comments": {"some": {"status": "open"}}}.')
+    },
     written: (operator) => `{${shortQuote(source.name)}: {"${operator}": …}}`,
   }
 }
@@ -153,5 +154,5 @@ function readPathPair(value: unknown, source: Source): Test {
     throw refusal(source, 'json_path_eq takes [path, value].')
   const { steps, end } = readSteps(path, source)
   if (end < path.length) throw refusal(source, `At ${end} of the path there should be a step.`)
-  return { op: 'at', steps, value: jsonOperand(expected, source).literal() }
+  return { op: 'at', steps, value: jsonOperand(expected, source, new Budget()).literal() }
 }

@@ -45,6 +45,8 @@ function matches(filter: Filter, valueAt: ValueAt, effort: Effort): boolean {
       return isPresent(valueAt(filter.path)) === filter.not
     case 'fields':
       return comparesFields(filter, valueAt)
+    case 'related':
+      throw new TypeError('other documents are found by a store alone')
     case 'test': {
       const value = valueAt(filter.path)
       if (!isPresent(value)) return false

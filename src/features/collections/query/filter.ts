@@ -3,6 +3,7 @@
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { completeTimestamp, type Format } from '../schemas/canonical-text.ts'
+import type { Collection } from '../store.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]
@@ -71,6 +72,17 @@ export type Filter =
   | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
   /** Existing, even if null; with `not`, missing. */
   | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
+  /**
+   * The documents at the other end of a reference, as far as the caller may read them: one of them matches; with `not`, none does. The path
+   * is the name of the reference. `join` is there once the reference is known (`references/related.ts`).
+   */
+  | {
+      readonly kind: 'related'
+      readonly path: Path
+      readonly filter: Filter
+      readonly not: boolean
+      readonly join?: Join
+    }
   /** Compared with a value that the caller of a rule lacks. Matches nothing, with and without `not`, as null does in SQL. */
   | { readonly kind: 'unknown'; readonly path: Path; readonly not: boolean }
   /**
@@ -78,6 +90,13 @@ export type Filter =
    * it is never folded, so a permission with it is always tested against the document.
    */
   | { readonly kind: 'deferred'; readonly path: Path; readonly not: boolean }
+
+/** The collection at the other end of a reference, and the fields that are equal in documents that belong together. */
+export interface Join {
+  readonly collection: Collection
+  readonly own: Path
+  readonly other: Path
+}
 
 /** Matches every document. */
 export const ALL: Filter = { kind: 'all', of: [] }
@@ -108,9 +127,10 @@ export function negated(filter: Filter): Filter {
   return { kind: filter.kind === 'all' ? 'any' : 'all', of: filter.of.map(negated) }
 }
 
-/** Every path that a filter uses. */
+/** Every path of the document itself that a filter uses. */
 export function pathsOf(filter: Filter): Path[] {
   if ('of' in filter) return filter.of.flatMap(pathsOf)
+  if (filter.kind === 'related') return [filter.join?.own ?? filter.path]
   return filter.kind === 'fields' ? [filter.path, filter.other] : [filter.path]
 }
 

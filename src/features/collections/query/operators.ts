@@ -42,6 +42,8 @@ export interface Operand {
   word(): string
   /** The operands of `(any)` and `(all)`. */
   each(): readonly Operand[]
+  /** A filter on other documents. */
+  filter(): Filter
   /** The filter with another operator in the syntax of its grammar, for hints. */
   written(operator: string): string
 }
@@ -86,6 +88,13 @@ const QUANTIFIED = ['eq', 'like', 'ilike', 'gt', 'gte', 'lt', 'lte']
 
 export const OPERATOR_NAMES: readonly string[] = Object.keys(OPERATORS)
 
+/** Operators on the name of a reference, and whether they are negated: one of its documents matches a filter, or none does. */
+const RELATED: Readonly<Record<string, { readonly not: boolean }>> = {
+  some: { not: false },
+  none: { not: true },
+}
+export const RELATED_NAMES: readonly string[] = Object.keys(RELATED)
+
 export const isOperator = (name: string): boolean => Object.hasOwn(OPERATORS, name)
 
 /**
@@ -100,9 +109,16 @@ export function readOperator(
 ): Filter {
   if (quantifier !== undefined) return quantified(path, name, quantifier, operand, budget)
   budget.spend(operand.source)
+  if (Object.hasOwn(RELATED, name)) return related(path, name, operand, budget)
   const read = isOperator(name) ? OPERATORS[name] : undefined
   if (read === undefined) throw unknownOperator(name, operand)
   return read(path, operand)
+}
+
+function related(path: Path, name: string, operand: Operand, { joins }: Budget): Filter {
+  if (!joins)
+    throw refusal(operand.source, `The operator ${name} is not available here: it reads other documents.`)
+  return { kind: 'related', path, filter: operand.filter(), not: RELATED[name]?.not === true }
 }
 
 function quantified(path: Path, name: string, quantifier: string, operand: Operand, budget: Budget): Filter {

@@ -177,13 +177,18 @@ function rounded(text: string, source: Source): Problem {
   return refusal({ ...source, code: 'number_unsafe' }, detail, `Write the text in quotes: "${written}".`)
 }
 
+export type FilterOptions = Partial<Pick<Budget, 'comparesFields' | 'joins'>>
+
 export class Budget {
   /** True if operands may be fields of the document: in conditions of declarations. */
   readonly comparesFields: boolean
+  /** True if a filter may be on documents at the other end of a reference: where a store is asked. */
+  readonly joins: boolean
   #left: number = COLLECTION_LIMITS.filtersMax
 
-  constructor({ comparesFields = false }: Partial<Pick<Budget, 'comparesFields'>> = {}) {
+  constructor({ comparesFields = false, joins = false }: FilterOptions = {}) {
     this.comparesFields = comparesFields
+    this.joins = joins
   }
 
   /** One more test. @throws Problem `filter_too_large` */

@@ -31,6 +31,8 @@ export function typed(filter: Filter, declared: FieldTypes): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
   if (filter.kind === 'exists' || filter.kind === 'unknown' || filter.kind === 'deferred') return filter
   if (filter.kind === 'fields') return typedFields(filter, declared)
+  // Its literals have the types of the other collection.
+  if (filter.kind === 'related') return filter
   const format = formatAt(filter.path, declared)
   if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
   const { path, test } = filter

@@ -1,7 +1,7 @@
 /** Parses the filters of a URL: `field=operator.value` pairs, and groups such as `or=(a.eq.1,not.and(b.gt.2))`. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { type Filter, negated, type Path } from './filter.ts'
+import { ALL, type Filter, negated, type Path } from './filter.ts'
 import {
   pastBlanks,
   readBraces,
@@ -10,10 +10,18 @@ import {
   readPathTest,
   readPattern,
 } from './operands.ts'
-import { isOperator, OPERATOR_NAMES, type Operand, readOperator, unknownOperator } from './operators.ts'
+import {
+  isOperator,
+  OPERATOR_NAMES,
+  type Operand,
+  RELATED_NAMES,
+  readOperator,
+  unknownOperator,
+} from './operators.ts'
 import {
   BETWEEN_NAMES,
   Budget,
+  type FilterOptions,
   type PathPiece,
   type Piece,
   pieceAt,
@@ -32,8 +40,8 @@ const GROUP = /^(not\.)?(or|and)$/
 const RESERVED = /^(not|expand|having|limit|offset|count|columns|on_conflict|apikey)$|^(page|csv)\[/
 
 /** All pairs hold; the same field may come more than once. */
-export function readFilters(pairs: readonly (readonly [string, string])[]): Filter {
-  const budget = new Budget()
+export function readFilters(pairs: readonly (readonly [string, string])[], options?: FilterOptions): Filter {
+  const budget = new Budget(options)
   return { kind: 'all', of: pairs.map((pair) => readPair(pair, budget)) }
 }
 
@@ -123,7 +131,7 @@ const EXPRESSION = /^(not\.)?([a-z_]+)(?:\(([a-z]*)\))?\.(.*)$/su
 function readExpression(key: Key, text: string, source: Source, budget: Budget): Filter {
   const [, not, name, quantifier, value = ''] = EXPRESSION.exec(text) ?? []
   if (name === undefined) throw noOperator(key, text, source)
-  const operand = textOperand(value, pieceOf(value), key, source)
+  const operand = textOperand(value, pieceOf(value), { key, source, budget })
   const filter = readOperator(key.path, { name, quantifier }, operand, budget)
   return not === undefined ? filter : negated(filter)
 }
@@ -133,7 +141,12 @@ function noOperator({ before }: Key, text: string, source: Source): Error {
   return refusal({ ...source, code: 'filter_operator_missing' }, detail, `${before}eq.${text.slice(0, 100)}`)
 }
 
-function textOperand(text: string, piece: Piece, key: Key, source: Source): Operand {
+function textOperand(
+  text: string,
+  piece: Piece,
+  on: { readonly key: Key; readonly source: Source; readonly budget: Budget },
+): Operand {
+  const { key, source, budget } = on
   const literal = () => readLiteral(piece, source)
   return {
     source,
@@ -145,13 +158,16 @@ function textOperand(text: string, piece: Piece, key: Key, source: Source): Oper
     pathTest: () => readPathTest(text, source),
     container: () => readContainer(text, source),
     word: () => text.toLowerCase(),
-    each: () => readBraces(text, source).map((element) => textOperand(element.text, element, key, source)),
+    each: () => readBraces(text, source).map((element) => textOperand(element.text, element, on)),
+    filter: () => (text === '()' ? ALL : new GroupReader(text, source, budget).whole('and')),
     written: (operator) => `${key.before}${operator}.…`,
   }
 }
 
 const GROUP_START = /(not\.)?(or|and)(?=\()/y
 const OPERATOR = /(?:not\.)?([a-z_]+)(?:\([a-z]*\))?\./y
+/** Without a filter in parentheses, the same word is a field. */
+const RELATED_OPERATOR = new RegExp(`(?:not\\.)?(?:${RELATED_NAMES.join('|')})\\.\\(`, 'y')
 const NAME_ENDS = /->|[.,()]/g
 const VALUE_ENDS = /[,)]/g
 
@@ -218,6 +234,7 @@ class GroupReader {
     const pieces: PathPiece[] = []
     for (let by = ''; ; ) {
       const { end, ...piece } = pieceAt(this.#text, this.#at, NAME_ENDS, this.#source)
+      if (pieces.length > 0 && by === '.' && this.#match(RELATED_OPERATOR) !== null) return pieces
       if (by !== '->' && by !== '->>' && !piece.quoted && isOperatorOrNot(piece.text)) return pieces
       pieces.push({ ...piece, by })
       BETWEEN_NAMES.lastIndex = end
@@ -280,6 +297,6 @@ class GroupReader {
 
 const CLOSED_BY: Readonly<Record<string, string>> = { '{': '}', '(': ')', '[': ']' }
 /** Operators whose values have brackets of their own. */
-const BRACKETED = ['in', 'json_path_eq', 'cs', 'cd', 'ov']
+const BRACKETED = ['in', 'json_path_eq', 'cs', 'cd', 'ov', ...RELATED_NAMES]
 
 const isOperatorOrNot = (name: string): boolean => name === 'not' || isOperator(name)

@@ -68,7 +68,10 @@ function readBranch(text: string, branches: Branches, depth: number): Expansion 
   return {
     ...{ name, expand, isCount },
     selection: fields.length === 0 ? undefined : readSelection(fields, 'query'),
-    filter: readFilters(settings.filter(([key]) => key !== 'order' && key !== 'size')),
+    filter: readFilters(
+      settings.filter(([key]) => key !== 'order' && key !== 'size'),
+      { joins: true },
+    ),
     order: order === undefined ? [] : readOrder(order),
     size: sizeOf(only('size', settings)),
   }
@@ -166,7 +169,7 @@ function readObject(
     return {
       ...{ name, isCount: count === true },
       selection: readSelection(select, 'body'),
-      filter: filter === undefined ? ALL : readBodyFilter(filter),
+      filter: filter === undefined ? ALL : readBodyFilter(filter, { joins: true }),
       order: sort === undefined ? [] : readSort(sort),
       size: sizeOf(limit),
       expand: below === undefined ? [] : readObject(below, branches, depth + 1),
