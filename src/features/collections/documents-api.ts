@@ -135,7 +135,10 @@ export const Cursor = Type.String({
 })
 
 export const Select = Type.Optional(
-  Type.String({ description: 'Fields to return, such as `a,b.c`; `id` is always returned.' }),
+  Type.String({
+    description:
+      'Fields to return, such as `a,b.c`; `id` is always returned. `customer.name` is a field of the document of a reference, returned in `_expand`.',
+  }),
 )
 export const Order = Type.Optional(
   Type.String({ description: 'Sort keys, such as `a.desc,b.asc.nullsfirst`.' }),
@@ -148,10 +151,8 @@ export const Filters = Type.Optional(
   Type.Array(PairOfTexts, {
     description:
       `Filters, each \`<field>=<operator>.<value>\`. Operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before one negates it.
-      Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`. Search by similarity: \`title=near.mlik\`.`.replaceAll(
-        /\s+/g,
-        ' ',
-      ),
+      Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`. Through references: \`customer.plan=eq.pro\`, \`comments=some.(status.eq.open)\`,
+      \`comments=none.()\`. Search by similarity: \`title=near.mlik\`.`.replaceAll(/\s+/g, ' '),
   }),
 )
 
@@ -250,7 +251,7 @@ export const queryDocuments = workspaceOperation({
     filter: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description:
-          'Filter, such as `{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`.',
+          'Filter, such as `{"status": "open", "age": {"gte": 18}, "$or": [{…}, {…}], "$not": {…}}`. Through references: `{"customer.plan": "pro", "comments": {"some": {…}}}`.',
       }),
     ),
     sort: Type.Optional(

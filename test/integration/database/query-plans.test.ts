@@ -263,7 +263,7 @@ test('prepared statement: executed often: keeps the plan that its values need', 
 })
 
 test.each<Role>(['service', 'user', 'anon'])(
-  'expand, by a %s: a range of the index of the field for each document, and no whole table',
+  'expand and filters through references, by a %s: ranges of the index of the field, and no whole table',
   async (role) => {
     const workspace = await createTestWorkspace()
     const collection = 'nodes'
@@ -273,6 +273,7 @@ test.each<Role>(['service', 'user', 'anon'])(
         ...{ workspace_id: workspace.workspaceId, collection, store: 'relational' },
         schema: { properties: { n: { type: 'integer' }, parent_id: { type: 'string', format: 'uuid' } } },
         references: [{ field: 'parent_id', collection, as: 'parent', inverse: 'children' }],
+        indexes: [{ fields: ['n'] }],
         access: { anon: { read: { n: { gte: 0 } } }, user: { read: { n: { gte: 0 } } } },
       },
     })
@@ -297,24 +298,29 @@ test.each<Role>(['service', 'user', 'anon'])(
     )
     await asSuperuser(`analyze tenon_data."${schema.id}"`)
     const ref = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId } as WorkspaceRef
-    for (const expand of ['children', 'children(count)', 'children(;order=n.desc;size=3)', 'parent']) {
+    const pages = [
+      ...['children', 'children(count)', 'children(;order=n.desc;size=3)', 'parent'].map(
+        (name) => [[], name] as const,
+      ),
+      ...[
+        ['parent.n', 'eq.40'],
+        ['children', 'some.(n.eq.41)'],
+        ['parent.parent.n', 'eq.40'],
+        ['parent', 'some.(children.some.(n.eq.41))'],
+      ].map((filter) => [[filter as [string, string]]] as const),
+    ]
+    for (const [filters, expand] of pages) {
       const statements = new Explaining()
       const actor = { subject: 'test', role, ...(role === 'user' && { user: { id: 'u', claims: {} } }) }
       const scope = new WorkspaceScope(actor as never, ref, { ...parts, statements }, randomIds)
       await readDocumentPage(scope, collection, {
-        ...{
-          filter: readFilters([]),
-          order: [],
-          selection: undefined,
-          size: 20,
-          after: undefined,
-          count: undefined,
-        },
-        expand: readExpand(expand),
+        ...{ filter: readFilters(filters, { joins: true }), order: [], selection: undefined },
+        ...{ size: 20, after: undefined, count: undefined, expand: readExpand(expand) },
       })
-      const [, plan] = statements.plans
+      const plan = statements.plans.at(-1)
       const nodes = plan === undefined ? [] : nodesOf(plan)
-      expect([expand, typesOf(nodes)]).toEqual([expand, expect.not.arrayContaining(['Seq Scan'])])
+      const name = expand ?? filters.join()
+      expect([name, typesOf(nodes)]).toEqual([name, expect.not.arrayContaining(['Seq Scan'])])
       expect(conditionsOf(nodes)).toMatch(/=/)
     }
   },
