@@ -1,9 +1,16 @@
 /** Bulk changes: all documents that match a filter, each validated, within the rights of the caller, once. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { COLLECTION_LIMITS } from '../../../src/features/collections/limits.ts'
+import {
+  closeSubscriptions,
+  messages,
+  receivedAtLeast,
+  subscribeToEvents,
+} from '../../support/clients/sse.ts'
 import { startBulkNode } from '../../support/fixtures/bulk-changes.ts'
 import {
+  addTestWorkspace,
   asSuperuser,
   type Caller,
   call,
@@ -13,6 +20,8 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+
+afterEach(closeSubscriptions)
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -434,4 +443,40 @@ test('filter with as many tests and levels as there may be: is made', async () =
   )
   const { body } = await send(collection, 'update-many', { filter: nested, data: { kind: 'c' } })
   expect(body).toMatchObject({ status: 'completed', matched: tests.length, changed: tests.length })
+})
+
+test('bulk changes that complete and are cancelled: one event each, after those of the documents, for keys of the workspace alone', async () => {
+  const workspace = await createTestWorkspace()
+  const sibling = await addTestWorkspace(workspace)
+  const topics = 'topic=platform.bulk_change.*,collections.chores.*'
+  const [own, other] = await Promise.all([
+    subscribeToEvents(workspace.service, topics),
+    subscribeToEvents(sibling.service, topics),
+  ])
+  const user = await userToken(workspace, 'uma')
+  const refused = await call('GET', `/v1/events/subscribe?${topics}`, { as: user })
+  expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
+  const as = workspace.service
+  const ops = [1, 2, 3].map((n) => ({ op: 'create', data: { n } }))
+  await call('POST', path('chores', 'batch'), { as, body: { ops } })
+  const body = { filter: { n: { gt: 1 } } }
+  const { body: deleted } = await call('POST', path('chores', 'delete-many'), { as, body, headers: DONE })
+  const node = await startBulkNode(workspace)
+  const id = await node.record({ collection: 'chores', request: { filter: {} } })
+  await call('POST', path('chores', `bulk-changes/${id}/cancel`), { as })
+  await call('POST', path('chores', `bulk-changes/${id}/cancel`), { as })
+  const received = await receivedAtLeast(own, 7)
+  await node.close()
+  expect(received.map(({ data }) => data.type.split('.').slice(-2).join('.'))).toEqual([
+    ...['chores.created', 'chores.created', 'chores.created', 'chores.deleted', 'chores.deleted'],
+    ...['bulk_change.completed', 'bulk_change.cancelled'],
+  ])
+  expect(received[5]?.data.data).toEqual({
+    ...{ bulk_change: deleted.id, collection: 'chores', verb: 'delete', status: 'completed' },
+    ...{ matched: 2, changed: 2, failed: 0 },
+    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:]+\.\d{3}Z$/),
+    ended_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:]+\.\d{3}Z$/),
+  })
+  expect(received[6]?.data.data).toMatchObject({ bulk_change: id, status: 'cancelled', changed: 0 })
+  expect(messages(other)).toEqual([])
 })
