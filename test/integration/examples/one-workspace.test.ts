@@ -42,11 +42,12 @@ test('pages and examples in the order in which one reads them: each works after 
   for (const _ of ['first run', 'second run']) {
     await runSetup('todo-web', workspace, [PAGE, folder])
     await runSetup('support-desk', workspace, [PAGE, 'mia@example.com', folder])
+    await runSetup('court-booking', workspace, [PAGE, folder])
   }
   const own = `/v1/schemas?workspace_id=${workspace.workspaceId}`
   const { body } = await call('GET', own, { as: workspace.operator })
   const declared = body.data.map(({ collection }: { collection: string }) => collection)
-  const examples = ['private_todos', 'desk_tickets', 'desk_answers', 'desk_refunds']
+  const examples = ['private_todos', 'desk_tickets', 'desk_answers', 'desk_refunds', 'booking_bookings']
   expect(declared).toEqual(expect.arrayContaining(['tickets', lists, ...examples]))
 })
 

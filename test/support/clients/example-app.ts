@@ -143,6 +143,7 @@ export async function runSetup(
     ...process.env,
     TENON_URL: inject('tenon').url,
     TENON_WORKSPACE_ID: workspace.workspaceId,
+    TENON_SERVICE_KEY: workspace.service['apikey'],
     TENON_TOKEN: workspace.operator['authorization']?.replace('Bearer ', ''),
   }
   await promisify(execFile)(process.execPath, [`examples/${name}/setup.mjs`, ...args], { env })
