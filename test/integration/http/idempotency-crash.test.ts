@@ -3,6 +3,7 @@
 import { expect, test } from 'vitest'
 import { ACCESS_LIMITS } from '../../../src/access/limits.ts'
 import { count, deploy, post, replayed, simulateCrash } from '../../support/clients/idempotency.ts'
+import { endOf } from '../../support/fixtures/archives.ts'
 import {
   asSuperuser,
   call,
@@ -158,6 +159,8 @@ test('tenant creation: never started: begins again under the same ids; failed in
   const testWorkspace = await createTestWorkspace()
   const [key, body] = [unique('k'), { name: 'X', slug: unique('x') }]
   const first = await post(testWorkspace.operator, key, body, '/v1/tenants')
+  // A job that still runs would find its tenant in another state, and fail.
+  await endOf(testWorkspace, first.body.id)
   const refuse = async (state: 'deleted' | 'provisioning_failed', detail: string) => {
     await simulateCrash(testWorkspace, body)
     const error = { code: 'dependency_unavailable', detail }
