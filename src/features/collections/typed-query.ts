@@ -4,7 +4,7 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import type { Json } from '../../core/work.ts'
-import { type Path, pathsOf, pathText } from './query/filter.ts'
+import { ALL, type Filter, type Path, pathsOf, pathText } from './query/filter.ts'
 import { refusal } from './query/syntax.ts'
 import { formatAt, typed } from './query/typed-filter.ts'
 import { canonicalOf, type Format } from './schemas/canonical-text.ts'
@@ -63,16 +63,26 @@ function checkNames({ filter, order, selected = [] }: Query, known: readonly str
   }
 }
 
+/** True if the path leads by the name of a reference to a field of another document. */
+export const isOfOther = (path: Path, references: Declaration['references']): boolean =>
+  path.length > 1 && references.some(({ as }) => as === path[0])
+
+/** Without the tests of fields that are named in quotes, which are those of the document. */
+function withoutOwn(filter: Filter): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map(withoutOwn) }
+  return 'isOwn' in filter ? ALL : filter
+}
+
 /** Rejects a field of another document where only those of the document itself can stand. */
 function checkPlaces({ filter, order }: Query, { references }: Declaration): void {
-  const misplaced = (path: Path) => path.length > 1 && references.some(({ as }) => as === path[0])
+  const misplaced = (path: Path) => isOfOther(path, references)
   const sorted = order.find(({ path }) => misplaced(path))
   if (sorted !== undefined)
     throw refusal(
       { code: 'order_invalid', in: 'query', name: 'order' },
       `${pathText(sorted.path)} is a field of another document; documents are ordered by their own fields.`,
     )
-  const tested = pathsOf(filter).find(misplaced)
+  const tested = pathsOf(withoutOwn(filter)).find(misplaced)
   if (tested !== undefined)
     throw refusal(
       { code: 'filter_invalid', in: 'query', name: pathText(tested) },

@@ -3,6 +3,7 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -343,6 +344,67 @@ test.each<[Kind, string, string]>([
   const { status, body } = await list(kind, query)
   expect([status, body.code, body.detail]).toEqual([400, code, expect.stringMatching(/^[^\n]{15,300}\.$/)])
 })
+
+test('names in quotes: are fields of the document itself, as a tool of an MCP server writes them', async () => {
+  for (const query of [
+    '"author".plan=eq.pro',
+    '"author"."plan"=eq.pro',
+    'or=("author".plan.eq.pro,"author".n.eq.1)',
+  ])
+    expect([query, idsIn(await list('posts', query))]).toEqual([query, []])
+  const body = { filter: { '"author"."plan"': 'pro' } }
+  const queried = await call('POST', at('posts', 'query'), { as: workspace.service, body })
+  expect(queried.body.data).toEqual([])
+  for (const select of ['"author"', '"author".plan']) {
+    const { body: shown } = await list('posts', `select=n,${select}`)
+    expect(shown.data.filter((one: Fields) => Object.hasOwn(one, '_expand'))).toEqual([])
+  }
+})
+
+test('estimated count of a filter on documents that are hidden in part: is exact, as the estimate knows all of them', async () => {
+  // Of the visible children half are of the kind a, of the hidden ones all: the planner takes the share of both together.
+  const [parents, children] = [unique('parents'), unique('children')]
+  const open = { access: { user: { read: true } } }
+  await declare(parents, { schema: { properties: { n } }, ...open })
+  await declare(children, {
+    schema: { properties: { n, kind: { type: 'string' }, parent_id: uuid } },
+    references: [{ field: 'parent_id', collection: parents, inverse: 'children' }],
+    access: { user: { read: { n: 1 } } },
+  })
+  const made = async (collection: string, documents: readonly Fields[]) => {
+    const ids: string[] = []
+    for (let from = 0; from < documents.length; from += 500) {
+      const ops = documents.slice(from, from + 500).map((data) => ({ op: 'create', data }))
+      const path = `/v1/collections/${collection}/batch`
+      const { body } = await call('POST', path, { as: workspace.service, body: { ops } })
+      ids.push(...body.results.map(({ id }: { id: string }) => id))
+    }
+    return ids
+  }
+  const ids = await made(
+    parents,
+    Array.from({ length: 2_100 }, (_, at) => ({ n: at })),
+  )
+  const kindAt = (at: number) => (at % 2 === 0 ? 'a' : 'b')
+  await made(children, [
+    ...ids.map((parent_id, at) => ({ n: 1, kind: kindAt(at), parent_id })),
+    ...ids.map((parent_id) => ({ n: 2, kind: 'a', parent_id })),
+    ...ids.map((parent_id) => ({ n: 2, kind: 'a', parent_id })),
+  ])
+  await asSuperuser(
+    `analyze tenon_data."${await schemaOf(parents)}", tenon_data."${await schemaOf(children)}"`,
+  )
+  const path = `/v1/collections/${parents}/documents?children=some.(kind.eq.a)&count=estimated`
+  const { body } = await call('GET', path, { as: user })
+  expect(body.page.total).toBe(1_050)
+})
+const schemaOf = async (collection: string) => {
+  const [row] = await asSuperuser<{ relation: string }>(
+    'select relation from tenon.schemas where collection = $1 and workspace_id = $2',
+    [collection, workspace.workspaceId],
+  )
+  return row?.relation ?? ''
+}
 
 test('deeply nested filters: refused', async () => {
   const nested = `author=${'some.(friend.'.repeat(60)}some.(n.eq.1)${')'.repeat(60)}`

@@ -6,7 +6,7 @@ import { formatAt, typed } from '../query/typed-filter.ts'
 import { type Format, isNumberFormat } from '../schemas/canonical-text.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { applyDeclaration, checkSelected } from '../typed-query.ts'
+import { applyDeclaration, checkSelected, isOfOther } from '../typed-query.ts'
 import type { Aggregate, Group, Measure } from './aggregate.ts'
 
 const SELECT: Source = { code: 'select_invalid', in: 'query', name: 'select' }
@@ -31,6 +31,12 @@ export function applyToAggregate(aggregate: Aggregate, declared: Declaration | u
     columns.flatMap(({ path }) => (path === undefined ? [] : [path[0]])),
     declared,
   )
+  for (const { path } of columns)
+    if (path !== undefined && declared !== undefined && isOfOther(path, declared.references))
+      throw refusal(
+        SELECT,
+        `${pathText(path)} is a field of another document; an aggregate is of the documents' own fields.`,
+      )
   const types = declared?.mode === 'enforce' ? declared : UNTYPED
   const formats = declared ?? UNTYPED
   const groups = aggregate.groups.map((group) => typedGroup(group, types, formats))

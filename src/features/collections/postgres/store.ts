@@ -386,13 +386,22 @@ async function listRows(
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
   if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
   // An estimate of the shared table would reveal documents of other tenants, one under a rule those of other users.
-  const isOpen = collection.declared !== undefined && collection.permissions.read === true
+  const isOpen = [collection, ...joinedIn(filter)].every(
+    ({ declared, permissions }) => declared !== undefined && permissions.read === true,
+  )
   const guess = count === 'estimated' && isOpen
   const counts = guess
     ? [counted(name, where, COLLECTION_LIMITS.exactCountMax), planned(name, where)]
     : [counted(name, where)]
   const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
   return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
+}
+
+/** The collections that a filter reaches by references. */
+function joinedIn(filter: Filter): Collection[] {
+  if ('of' in filter) return filter.of.flatMap(joinedIn)
+  if (filter.kind !== 'related' || filter.join === undefined) return []
+  return [filter.join.collection, ...joinedIn(filter.filter)]
 }
 
 /**

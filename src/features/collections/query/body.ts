@@ -1,7 +1,15 @@
 /** Parses the JSON filter of a structured query. */
 
 import { isObject, shortQuote } from '../../../core/json.ts'
-import { type Comparison, type Filter, type Literal, negated, type Path, type Test } from './filter.ts'
+import {
+  type Comparison,
+  type Filter,
+  type Literal,
+  negated,
+  ofOwnField,
+  type Path,
+  type Test,
+} from './filter.ts'
 import {
   checkElements,
   checkJson,
@@ -39,7 +47,8 @@ function readMember([key, value]: [string, unknown], budget: Budget, depth: numb
       hint,
     )
   }
-  return readTests(readPath(key, source), value, source, budget, depth)
+  const tests = readTests(readPath(key, source), value, source, budget, depth)
+  return key.startsWith('"') ? ofOwnField(tests) : tests
 }
 
 function readGroup(key: string, value: unknown, source: Source, budget: Budget, depth: number): Filter {

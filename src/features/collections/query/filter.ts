@@ -43,6 +43,7 @@ export type Test =
 
 export type Members = { readonly [name: string]: Json }
 
+/** `isOwn`: the path is one of the document itself, also if its first name is that of a reference. */
 export type Filter =
   | { readonly kind: 'all' | 'any'; readonly of: readonly Filter[] }
   /**
@@ -55,6 +56,7 @@ export type Filter =
       readonly test: Test
       readonly not: boolean
       readonly as?: Format
+      readonly isOwn?: true
     }
   /**
    * The values of two fields of the document, compared with each other: a test that fails, with and without `not`, if one of them is null
@@ -69,9 +71,15 @@ export type Filter =
       readonly as?: Format
     }
   /** Null or missing; with `not`, neither. `as`: the canonical text may be tested instead if each value has one. */
-  | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
+  | {
+      readonly kind: 'null'
+      readonly path: Path
+      readonly not: boolean
+      readonly as?: Format
+      readonly isOwn?: true
+    }
   /** Existing, even if null; with `not`, missing. */
-  | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
+  | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean; readonly isOwn?: true }
   /**
    * The documents at the other end of a reference, as far as the caller may read them: one of them matches; with `not`, none does. The path
    * is the name of the reference. `join` is there once the reference is known (`references/related.ts`).
@@ -125,6 +133,13 @@ export const pathText = (path: Path): string =>
 export function negated(filter: Filter): Filter {
   if (!('of' in filter)) return { ...filter, not: !filter.not }
   return { kind: filter.kind === 'all' ? 'any' : 'all', of: filter.of.map(negated) }
+}
+
+/** The filter, of whose paths the first name is one of the document itself: it was written in quotes. */
+export function ofOwnField(filter: Filter): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map(ofOwnField) }
+  const { kind } = filter
+  return kind === 'test' || kind === 'null' || kind === 'exists' ? { ...filter, isOwn: true } : filter
 }
 
 /** Every path of the document itself that a filter uses. */

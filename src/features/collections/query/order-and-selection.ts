@@ -100,7 +100,10 @@ function checkMisspelt(name: string, source: Source): void {
 }
 
 /** A tree of names; an empty one stands for all that is below. */
-export type Selection = ReadonlyMap<string, Selection>
+export type Selection = ReadonlyMap<string, Selection> & {
+  /** Names in quotes: fields of the document, also if a reference is called so. */
+  readonly quoted?: ReadonlySet<string>
+}
 type MutableSelection = Map<string, MutableSelection>
 
 /**
@@ -125,8 +128,10 @@ export function readSelection(
     )
   if (parts.includes('*')) return undefined
   const tree: MutableSelection = new Map()
-  for (const part of parts) addPath(tree, readPath(part, source))
-  return tree
+  const paths = parts.map((part) => ({ path: readPath(part, source), isQuoted: part.startsWith('"') }))
+  for (const { path } of paths) addPath(tree, path)
+  const quoted = paths.flatMap(({ path: [name], isQuoted }) => (isQuoted ? [name] : []))
+  return quoted.length === 0 ? tree : Object.assign(tree, { quoted: new Set(quoted) })
 }
 
 /** Rejects the syntax by which other products rename fields, embed related documents or aggregate. */

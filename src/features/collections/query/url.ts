@@ -1,7 +1,7 @@
 /** Parses the filters of a URL: `field=operator.value` pairs, and groups such as `or=(a.eq.1,not.and(b.gt.2))`. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { ALL, type Filter, negated, type Path } from './filter.ts'
+import { ALL, type Filter, negated, ofOwnField, type Path } from './filter.ts'
 import {
   pastBlanks,
   readBraces,
@@ -117,12 +117,19 @@ interface Key {
   readonly path: Path
   /** True if its last name stands behind `->>`: comparisons use its text. */
   readonly asText: boolean
+  /** True if its first name is in quotes: a field of the document, and no reference. */
+  readonly isOwn: boolean
   /** The text before the operator, for hints. */
   readonly before: string
 }
 
 function toKey(pieces: readonly PathPiece[], before: string, source: Source): Key {
-  return { path: toPath(pieces, source), asText: pieces.at(-1)?.by === '->>', before: before.slice(0, 100) }
+  return {
+    path: toPath(pieces, source),
+    asText: pieces.at(-1)?.by === '->>',
+    isOwn: pieces[0]?.quoted === true,
+    before: before.slice(0, 100),
+  }
 }
 
 const EXPRESSION = /^(not\.)?([a-z_]+)(?:\(([a-z]*)\))?\.(.*)$/su
@@ -132,7 +139,8 @@ function readExpression(key: Key, text: string, source: Source, budget: Budget):
   const [, not, name, quantifier, value = ''] = EXPRESSION.exec(text) ?? []
   if (name === undefined) throw noOperator(key, text, source)
   const operand = textOperand(value, pieceOf(value), { key, source, budget })
-  const filter = readOperator(key.path, { name, quantifier }, operand, budget)
+  const read = readOperator(key.path, { name, quantifier }, operand, budget)
+  const filter = key.isOwn ? ofOwnField(read) : read
   return not === undefined ? filter : negated(filter)
 }
 

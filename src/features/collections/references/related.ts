@@ -80,6 +80,7 @@ class Binder {
       for (const part of filter.of) of.push(await this.bind(part, collection, hops))
       return { ...filter, of }
     }
+    if ('isOwn' in filter) return filter
     const reference = referenceAt(filter.path, collection)
     if (reference !== undefined) {
       const [name, first = '', ...below] = filter.path

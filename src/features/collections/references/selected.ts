@@ -16,7 +16,8 @@ interface Selected {
 /** Moves the names of references to one document from the selection to `expand`. @throws Problem `expand_invalid` for one that is in both */
 export function withSelected<T extends Selected>(wanted: T, { declared }: Pick<Collection, 'declared'>): T {
   const { selection, expand } = wanted
-  const named = declared?.references.filter(({ as }) => selection?.has(as) === true) ?? []
+  const isNamed = (as: string) => selection?.has(as) === true && selection.quoted?.has(as) !== true
+  const named = declared?.references.filter(({ as }) => isNamed(as)) ?? []
   if (selection === undefined || named.length === 0) return wanted
   const own = new Map(selection)
   const moved = named.map(({ as }): Expansion => {
