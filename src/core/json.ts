@@ -161,6 +161,9 @@ export function canonical(value: unknown): string {
   return `{${members}}`
 }
 
+/** The name that a step of a JSON pointer escapes (RFC 6901 §4). */
+export const unescapePointer = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
+
 /** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
 export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))
 

@@ -4,7 +4,7 @@
  * value of the original, and perhaps more: values are checked against the original.
  */
 
-import { isObject } from './json.ts'
+import { isObject, unescapePointer } from './json.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -173,7 +173,7 @@ class Writer {
     if (!/^#(\/|$)/.test(ref)) return undefined
     let at: unknown = this.#root
     for (const part of ref.split('/').slice(1)) {
-      const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+      const name = unescapePointer(part)
       if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
       at = (at as Schema)[name]
     }

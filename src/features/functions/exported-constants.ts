@@ -11,8 +11,9 @@ import {
   valueAt,
 } from '../../../flows-dsl/compile/source-nodes.ts'
 import { type Diagnostic as FlowDiagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
+import { fieldOf, isObject, type JsonObject, omitUndefined } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
+import { unescapePointer } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { sentences } from '../../core/text/sentences.ts'
 import { MCP_LIMITS } from '../mcp-servers/limits.ts'
@@ -146,7 +147,7 @@ function messageOf(name: ExportName, { pointer, message, hint }: FlowDiagnostic)
 
 /** A pointer as JavaScript: `input.properties["unit-price"]`. */
 function pathOf(name: ExportName, pointer: string): string {
-  const steps = pointer.split('/').slice(1).map(unescaped)
+  const steps = pointer.split('/').slice(1).map(unescapePointer)
   const path = steps.map((step) => {
     if (/^[A-Za-z_$][\w$]*$/.test(step)) return `.${step}`
     return /^\d+$/.test(step) ? `[${step}]` : `[${JSON.stringify(step)}]`

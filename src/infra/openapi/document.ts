@@ -4,7 +4,7 @@
  */
 
 import { parse } from 'yaml'
-import { isObject } from '../../core/json.ts'
+import { isObject, unescapePointer } from '../../core/json.ts'
 import { percentDecoded } from '../http-client/parameter-styles.ts'
 import { INFRA_LIMITS } from '../limits.ts'
 
@@ -121,7 +121,7 @@ function targetOf(document: Fields, ref: string): Fields {
 function findTarget(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const token of ref.slice(1).split('/').slice(1)) {
-    const key = percentDecoded(token).replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = unescapePointer(percentDecoded(token))
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key))
       throw invalidRef(ref, 'leads to nothing')
     at = (at as Fields)[key]

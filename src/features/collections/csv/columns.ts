@@ -1,8 +1,7 @@
 /** Columns of CSV: the field that each has, and how its cells are read and written (docs/import-export.md, "CSV"). */
 
 import Type from 'typebox'
-import { unescaped } from '../../../../flows-dsl/json.ts'
-import { parseJson } from '../../../core/json.ts'
+import { parseJson, unescapePointer } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readsBack } from '../../../core/strict-json.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
@@ -61,7 +60,7 @@ export interface Column {
 
 /** The name of the column that a JSON pointer leads into; undefined if it leads into none. */
 export function columnAt(columns: readonly Column[], pointer: string): string | undefined {
-  const names = pointer.split('/').slice(1).map(unescaped)
+  const names = pointer.split('/').slice(1).map(unescapePointer)
   return columns.find(({ path }) => isWithin(names, path))?.name
 }
 

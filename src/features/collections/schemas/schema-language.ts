@@ -1,9 +1,8 @@
 /** The schema language of collections: a closed part of JSON Schema 2020-12, checked, then prepared for evaluation. */
 
-import { unescaped } from '../../../../flows-dsl/json.ts'
 import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { DIALECT, KEYWORDS, type Shape, TYPES } from '../../../../flows-dsl/json-schema/vocabulary.ts'
-import { exceedsDepth, isObject, shortPointer } from '../../../core/json.ts'
+import { exceedsDepth, isObject, shortPointer, unescapePointer } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
@@ -255,7 +254,7 @@ class Builder {
   }
 
   #target(reference: string): Built {
-    const name = unescaped(reference.slice('#/$defs/'.length))
+    const name = unescapePointer(reference.slice('#/$defs/'.length))
     const known = this.#targets.get(name)
     if (known !== undefined) return known
     if (!Object.hasOwn(this.#defs, name)) throw invalid(`${reference} does not refer to a schema.`)

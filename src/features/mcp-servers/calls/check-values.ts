@@ -2,10 +2,9 @@
 
 import Format from 'typebox/format'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { unescaped } from '../../../../flows-dsl/json.ts'
 import type { SchemaError } from '../../../../flows-dsl/json-schema/validate.ts'
 import { referenceName } from '../../../../flows-dsl/json-schema/vocabulary.ts'
-import { isObject } from '../../../core/json.ts'
+import { isObject, unescapePointer } from '../../../core/json.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../../schema-errors.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
@@ -50,7 +49,7 @@ function inWords({ pointer, message, keyword, missing }: SchemaError, schema: Js
 function lengthIn({ pointer, keyword }: SchemaError, args: unknown): string {
   if (!/^(min|max)(Length|Items)$/.test(keyword)) return ''
   let value = args
-  for (const step of pointer.split('/').slice(1)) value = Object(value)[unescaped(step)]
+  for (const step of pointer.split('/').slice(1)) value = Object(value)[unescapePointer(step)]
   const length =
     typeof value === 'string' ? [...value].length : Array.isArray(value) ? value.length : undefined
   return length === undefined ? '' : `, and has ${length}`
@@ -61,7 +60,7 @@ const nameOf = (pointer: string) =>
   pointer
     .split('/')
     .slice(1)
-    .map(unescaped)
+    .map(unescapePointer)
     .reduce((path, name) => (/^[0-9]+$/.test(name) ? `${path}[${name}]` : `${path}${path && '.'}${name}`), '')
     .slice(0, 200)
 
