@@ -62,7 +62,7 @@ async function competitorsOf(started: Started, dir: string, places: readonly Pla
   }
   try {
     const claims = { tenant_id: 'tenant_id', workspace_id: 'workspace_id' }
-    const peer = await startPostgrest(started, dir, { table: 'peer', claims })
+    const peer = await startPostgrest(started, dir, { tables: ['peer'], claims })
     return { ...competitors, PostgREST: await postgrest(peer, places) }
   } catch (error) {
     process.stdout.write(`\nwithout PostgREST: ${(error as Error).message}\n`)

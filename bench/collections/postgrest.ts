@@ -23,10 +23,10 @@ export interface Postgrest {
   readonly tokenOf: (claims: Readonly<Record<string, string>>) => Promise<string>
 }
 
-/** The table that PostgREST serves. */
+/** The tables that PostgREST serves. */
 interface Served {
   /** In the schema `bench`. */
-  readonly table: string
+  readonly tables: readonly string[]
   /** Each column has the value of the claim in all rows that a token shows. */
   readonly claims: Readonly<Record<string, string>>
 }
@@ -52,12 +52,13 @@ export async function startPostgrest(
       PGRST_DB_ANON_ROLE: 'bench_nobody',
       PGRST_DB_POOL: String(INFRA_LIMITS.poolConnectionsMax),
       PGRST_JWT_SECRET: secret,
+      PGRST_DB_AGGREGATES_ENABLED: 'true',
       PGRST_SERVER_HOST: '127.0.0.1',
       PGRST_SERVER_PORT: String(port),
     },
     logFile: join(dir, 'logs', 'postgrest.log'),
     ready: async () => {
-      const { status } = await fetch(`${url}/${served.table}?limit=0`)
+      const { status } = await fetch(`${url}/${served.tables[0]}?limit=0`)
       if (status === 503) throw new Error('it has not read the schema yet')
     },
   })
@@ -72,7 +73,7 @@ export async function startPostgrest(
 }
 
 /** Role switch and row-level security by the token's claims, as its manual recommends. @returns its login */
-async function prepare(databaseUrl: string, password: string, { table, claims }: Served): Promise<string> {
+async function prepare(databaseUrl: string, password: string, { tables, claims }: Served): Promise<string> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   const conditions = Object.entries(claims).map(
@@ -84,9 +85,7 @@ async function prepare(databaseUrl: string, password: string, { table, claims }:
       create role bench_peer nologin; create role bench_nobody nologin;
       grant bench_peer, bench_nobody to bench_login;
       grant usage on schema bench to bench_peer;
-      grant select, insert, update on bench.${table} to bench_peer;
-      alter table bench.${table} enable row level security;
-      create policy mine on bench.${table} to bench_peer using (${conditions.join(' and ')});`
+      ${tables.map((table) => served(table, conditions.join(' and '))).join('')}`
   await client.query(text)
   await client.end()
   const url = new URL(databaseUrl)
@@ -94,6 +93,11 @@ async function prepare(databaseUrl: string, password: string, { table, claims }:
   url.password = password
   return url.href
 }
+
+const served = (table: string, condition: string) => `
+      grant select, insert, update on bench.${table} to bench_peer;
+      alter table bench.${table} enable row level security;
+      create policy mine on bench.${table} to bench_peer using (${condition});`
 
 async function program(): Promise<string> {
   const { platform, arch } = process

@@ -73,7 +73,7 @@ const SELECT = 'select=id,title,status,score,opened,extra,version,created_at,upd
 /** @returns nothing if PostgREST is not available */
 async function peer(started: Started, dir: string): Promise<Works> {
   try {
-    const { url, tokenOf } = await startPostgrest(started, dir, { table: TABLE, claims: { owner: 'sub' } })
+    const { url, tokenOf } = await startPostgrest(started, dir, { tables: [TABLE], claims: { owner: 'sub' } })
     const send = sender(url, {}, CONNECTIONS)
     const path = `/${TABLE}?${SELECT}&order=id&limit=${SIZE + 1}`
     const request = async (owner: string) => {

@@ -326,6 +326,8 @@ test.each<[Kind, string, string]>([
   ['posts', 'comments.n=eq.1', 'filter_invalid'],
   ['posts', 'nonsense=some.(n.eq.1)', 'filter_invalid'],
   ['posts', 'n=some.(n.eq.1)', 'filter_invalid'],
+  // Names that resemble parameters may be references.
+  ['posts', 'orders=some.(n.eq.1)', 'filter_invalid'],
   ['posts', 'author.n.x=some.(n.eq.1)', 'filter_invalid'],
   ['posts', 'author.friend.friend.n=eq.1', 'filter_too_large'],
   ['posts', 'author=some.(friend.some.(friend.some.(n.eq.1)))', 'filter_too_large'],

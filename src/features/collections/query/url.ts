@@ -84,7 +84,7 @@ const PARAMETERS = ['select', 'order', 'expand', 'count', 'page[size]', 'page[af
 /** Rejects a pair that is no filter because its name is meant as a parameter. */
 function refuseMisspelt(key: string, text: string, source: Source): void {
   const [, , operator = ''] = EXPRESSION.exec(text) ?? []
-  if (isOperator(operator)) return
+  if (isOperator(operator) || RELATED_NAMES.includes(operator)) return
   const meant = Object.hasOwn(FOREIGN, key) ? FOREIGN[key] : nearest(key, PARAMETERS)
   if (meant === undefined) return
   const field = `A filter of a field of that name has an operator: ${key.slice(0, 50)}=eq.${text.slice(0, 50)}`
