@@ -10,7 +10,7 @@ import { COLLECTION_LIMITS } from './limits.ts'
 import { type Filter, type OrderKey, pathsOf, pathText } from './query/filter.ts'
 import { isOfAll } from './schemas/api-types.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
-import type { Collection, Query } from './store.ts'
+import { type Collection, joinedCollection, type Query } from './store.ts'
 
 const { tenantMax, processMax, waitMs, waitingMax } = COLLECTION_LIMITS.scans
 const SLOTS = new KeyedSemaphore(tenantMax, waitMs, processMax, 1)
@@ -122,7 +122,7 @@ function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): 
       return (
         !filter.not &&
         filter.join !== undefined &&
-        isSelective(filter.filter, leadingFields(filter.join.collection.declared))
+        isSelective(filter.filter, leadingFields(joinedCollection(filter.join).declared))
       )
     case 'exists':
     case 'fields':

@@ -13,7 +13,7 @@ import type { Aggregate } from './aggregates/aggregate.ts'
 import type { DeclaredCheck, Exclusion } from './constraints/constraint.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { valueBelow } from './query/evaluate.ts'
-import type { Filter, OrderKey, Path } from './query/filter.ts'
+import type { Filter, Join, OrderKey, Path } from './query/filter.ts'
 import type { Near } from './query/near.ts'
 import type { Reference } from './references/reference.ts'
 import type { Permissions, Readers } from './rules/access.ts'
@@ -34,6 +34,9 @@ export interface Collection {
   /** True if its changes are told to nobody. */
   readonly isQuiet?: true
 }
+
+/** The collection at the other end of a reference. */
+export const joinedCollection = ({ collection }: Join): Collection => collection as Collection
 
 /** Fields that were checked, and their JSON. */
 export interface Content {

@@ -4,7 +4,7 @@ import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { Filter, Path } from '../query/filter.ts'
 import { compilePermission } from '../rules/permissions.ts'
-import type { Collection } from '../store.ts'
+import { type Collection, joinedCollection } from '../store.ts'
 import { compileFilter } from './compile.ts'
 import { tableOf } from './table.ts'
 
@@ -48,7 +48,8 @@ function existsIn(
 ): Sql {
   const alias = NAMES[hops]
   if (join === undefined || alias === undefined) throw new TypeError(`${path[0]} must have been found before`)
-  const { collection, own, other } = join
+  const { own, other } = join
+  const collection = joinedCollection(join)
   const [here, there] = [uuidAt(from, own), uuidAt(collection, other)]
   // A build that knows no references may have changed the table.
   if (here === undefined || there === undefined)

@@ -19,6 +19,7 @@ import {
   type Create,
   createdBy,
   isRefusal,
+  joinedCollection,
   type Once,
   type Query,
   type Refusal,
@@ -401,7 +402,7 @@ async function listRows(
 function joinedIn(filter: Filter): Collection[] {
   if ('of' in filter) return filter.of.flatMap(joinedIn)
   if (filter.kind !== 'related' || filter.join === undefined) return []
-  return [filter.join.collection, ...joinedIn(filter.filter)]
+  return [joinedCollection(filter.join), ...joinedIn(filter.filter)]
 }
 
 /**

@@ -3,7 +3,6 @@
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { completeTimestamp, type Format } from '../schemas/canonical-text.ts'
-import type { Collection } from '../store.ts'
 
 /** Names from the outside in. A canonical whole number is also the index of an array. */
 export type Path = readonly [string, ...string[]]
@@ -101,7 +100,8 @@ export type Filter =
 
 /** The collection at the other end of a reference, and the fields that are equal in documents that belong together. */
 export interface Join {
-  readonly collection: Collection
+  /** A `Collection` (`joinedCollection` of `store.ts`, which imports this file). */
+  readonly collection: object
   readonly own: Path
   readonly other: Path
 }

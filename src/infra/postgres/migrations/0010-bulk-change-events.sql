@@ -15,8 +15,8 @@ declare
     'created_at', to_char(new.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     'ended_at', to_char(new.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')));
 begin
-  insert into outbox (topic, document, bytes, chain_depth, trace)
-    values ('platform.bulk_change.' || new.status, data, length(data::text),
+  insert into outbox (tenant_id, workspace_id, topic, document, bytes, chain_depth, trace)
+    values (new.tenant_id, new.workspace_id, 'platform.bulk_change.' || new.status, data, length(data::text),
       coalesce((new.trigger ->> 'chain_depth')::smallint, 0), new.trace);
   return null;
 end $$;
