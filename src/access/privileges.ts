@@ -55,6 +55,14 @@ export const PRIVILEGES = {
     to: ['user'],
     reason: 'Tells row-level security the values that rules look up.',
   },
+  'collections.cascades': {
+    module: 'features/collections/references/cascade',
+    opener: 'inRole',
+    from: ['user', 'anon'],
+    to: SERVICE,
+    reason:
+      'Deletes or changes the documents that refer to one that its caller may delete, as their references declare it; returns nothing of them.',
+  },
   'collections.explain': {
     module: 'features/collections/rules/explain-access',
     opener: 'inWorkspace',

@@ -323,6 +323,11 @@ export const PROBLEMS = {
     'Other documents refer to this one',
     'See `referring` for some of them. Change or delete these first.',
   ),
+  cascade_too_large: row(
+    409,
+    'A deletion would take too many documents along',
+    'Delete documents that refer to this one first, for example with `delete-many`. Nothing was changed.',
+  ),
   expand_invalid: row(
     400,
     'The value of expand is not valid',

@@ -13,7 +13,7 @@ import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID } from './query/filter.ts'
 import { withCollection, withExpired } from './resolve-store.ts'
 import { isRefusal, type Store, type Written } from './store.ts'
-import { write, writeAll } from './write.ts'
+import { write, writeAll, writeChecked } from './write.ts'
 
 const Atomic = Type.Optional(
   Type.Boolean({
@@ -197,6 +197,11 @@ export const changeOwner = (
     return all.store.changeOwner(inside, all, change)
   })
 
+function keptIfTooLarge(error: unknown): 'kept' {
+  if (error instanceof Problem && error.code === 'cascade_too_large') return 'kept'
+  throw error
+}
+
 /** Documents that are read together: as many of the largest fit into an answer of the store. */
 const OWNED_AT_ONCE = 100
 
@@ -225,9 +230,10 @@ export const deleteExpiredOf = (
       const { rows } = await all.store.list(inside, all, after === '' ? page : { ...page, after: [after] })
       for (const { id } of rows) {
         const change = { verb: 'delete', collection: all, id, warnings: [] } as const
-        const result = await all.store.write(inside, [change])
-        if (!isRefusal(result)) found.removed += 1
-        else if ('referenced' in result) found.isReferred = true
+        const result = await writeChecked(inside, all.store, [change]).catch(keptIfTooLarge)
+        if (result === undefined) continue
+        if (result === 'kept' || (isRefusal(result) && 'referenced' in result)) found.isReferred = true
+        else if (!isRefusal(result)) found.removed += 1
       }
       after = rows.at(-1)?.id
     }

@@ -127,6 +127,10 @@ export const COLLECTION_LIMITS = {
   expandSizeMax: 100,
   /** Documents of all branches of `expand` in one reply. More are refused with `output_too_large`. */
   expandedDocumentsMax: 2_000,
+  /** Documents that one deletion deletes or changes by references. With more, it is refused with `cascade_too_large`. */
+  cascadeDocumentsMax: 10_000,
+  /** Documents that a refused deletion names as those in its way. Further ones are left out. */
+  referringShownMax: 20,
 
   // Rules on documents (`access` of a declaration)
   /** Characters of a rule as JSON. A longer one is refused with `validation_failed`. */

@@ -166,9 +166,9 @@ export function toWritten({ id, verb, warnings }: CheckedChange, version: number
   return { ...written, stored: warnings.length === 0 ? stored : { ...stored, warnings } }
 }
 
-/** Why a change cannot be made. */
+/** Why a change cannot be made. `isTakenAlong`: a deletion of the same transaction has taken the document along. */
 type Reason =
-  | { readonly missing: true }
+  | { readonly missing: true; readonly isTakenAlong?: true }
   /** A document has the id that is to be new. */
   | { readonly exists: true }
   /** The document exists at another version, or would become too large. */
@@ -185,8 +185,16 @@ export type Conflict =
   | { readonly broken: DeclaredCheck }
   /** There is no document of this id in the collection that the field refers to. */
   | { readonly unresolved: Reference }
-  /** Documents refer to this one: those of the declaration with this id. */
-  | { readonly referenced: string }
+  /** Documents refer to this one, or to one that would be deleted with it: those of the declaration with this id. */
+  | { readonly referenced: string; readonly blocking?: Blocking }
+
+/** Some of the documents that stand in the way of a deletion, whoever may read them. */
+export interface Blocking {
+  readonly collection: string
+  readonly ids: readonly string[]
+  /** True if they would not be valid with null in place of their reference. */
+  readonly isInvalid?: true
+}
 
 /** The first change that cannot be made, by its index: so none is made. */
 export type Refusal = Reason & { readonly index: number }

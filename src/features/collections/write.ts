@@ -16,6 +16,7 @@ import { checkAll, isBlindWrite, RIGHTS, type WantedChange, withOpIndex } from '
 import { conflictProblem, equalTo, isWithOther } from './constraints/conflicting.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID } from './query/filter.ts'
+import { writeCascading } from './references/cascade.ts'
 import { findHiddenTarget, referencedProblem } from './references/targets.ts'
 import { withCollections, withExpired, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
@@ -42,6 +43,8 @@ interface WriteOptions {
   readonly once?: Once | undefined
   /** True if the changes publish no change events. */
   readonly quiet?: boolean
+  /** True if the changes are deletions whose order does not matter: one may take another one along. */
+  readonly together?: boolean | undefined
 }
 
 /** The collection in a form whose changes publish no change events. */
@@ -64,7 +67,12 @@ function quietlyAt(at: (name: string) => Collection): (name: string) => Collecti
 export function writeAll(
   scope: WorkspaceScope,
   wanted: readonly WantedChange[],
-  { budget = wanted.length > 1 ? new CpuBudget() : undefined, once, quiet = false }: WriteOptions = {},
+  {
+    budget = wanted.length > 1 ? new CpuBudget() : undefined,
+    once,
+    quiet = false,
+    together,
+  }: WriteOptions = {},
 ): Promise<readonly Written[]> {
   const collections = new Map<string, readonly Right[]>(wanted.map(({ collection }) => [collection, []]))
   const { attemptsMax, ...bounds } = INFRA_LIMITS.contention
@@ -74,7 +82,7 @@ export function writeAll(
     requireRights(inside, wanted, at)
     return retryContended(
       'Too many writers change this document at once.',
-      () => attemptAll(inside, { wanted, at, budget, once }),
+      () => attemptAll(inside, { wanted, at, budget, once, together }),
       { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
     )
   })
@@ -112,12 +120,13 @@ interface Attempt {
   readonly at: (collection: string) => Collection
   readonly budget: CpuBudget | undefined
   readonly once: Once | undefined
+  readonly together: boolean | undefined
 }
 
 /** @returns undefined if another writer came first and all is to be checked again */
 async function attemptAll(
   scope: WorkspaceScope,
-  { wanted, at, budget, once }: Attempt,
+  { wanted, at, budget, once, together }: Attempt,
 ): Promise<readonly Written[] | undefined> {
   const earlier = await madeEarlier(scope, { wanted, at, once })
   if (earlier !== undefined) return earlier
@@ -130,7 +139,7 @@ async function attemptAll(
     // A reference that stays is no new one, which takes the documents before to know.
     (await findHiddenTarget(scope, changes, currents ?? (await readCurrent(scope, wanted, at))))
   if (hidden !== undefined) throw withOpIndex(unresolved(hidden.reference), hidden.index, wanted)
-  const result = await storeOf(wanted, at).write(scope, changes, once).catch(undefinedOnDeadlock)
+  const result = await writeChecked(scope, storeOf(wanted, at), changes, { once, together })
   if (result === undefined || !isRefusal(result)) return result
   const [refused, change] = [wanted[result.index], changes[result.index]]
   if (refused === undefined || change === undefined) throw new TypeError('a refused change must exist')
@@ -139,10 +148,22 @@ async function attemptAll(
   throw withOpIndex(await problemNow(scope, change, result), result.index, wanted)
 }
 
+/** Makes changes that are checked, with what references take along. @returns undefined if other writers were in the way */
+export async function writeChecked(
+  scope: WorkspaceScope,
+  store: Store,
+  changes: readonly CheckedChange[],
+  { once, together }: Pick<WriteOptions, 'once' | 'together'> = {},
+): Promise<readonly Written[] | Refusal | undefined> {
+  const result = await store.write(scope, changes, once).catch(undefinedOnDeadlock)
+  if (result === undefined || !isRefusal(result) || !('referenced' in result)) return result
+  return writeCascading(scope, changes, { refusal: result, once, together })
+}
+
 /** The result of what an earlier attempt of the request has made in a store that shares no transaction with its claim. */
 async function madeEarlier(
   scope: WorkspaceScope,
-  { wanted: [change, ...others], at, once }: Omit<Attempt, 'budget'>,
+  { wanted: [change, ...others], at, once }: Pick<Attempt, 'wanted' | 'at' | 'once'>,
 ): Promise<readonly Written[] | undefined> {
   if (once === undefined || change === undefined || others.length > 0) return undefined
   const { op, id } = change
@@ -163,6 +184,7 @@ async function isTransient(
   collection: Collection,
   { wanted, refusal }: { readonly wanted: WantedChange; readonly refusal: Refusal },
 ): Promise<boolean> {
+  if ('isTakenAlong' in refusal) return false
   if ('missing' in refusal || 'current' in refusal) return wanted.op !== 'create' && !isTooLarge(refusal)
   if (wanted.op !== 'upsert') return false
   // Another writer may have made the document of this key meanwhile, with the same id.
@@ -260,8 +282,7 @@ function uniqueKeyOf({ name, declared }: Collection, on: readonly string[], data
 async function problemNow(scope: WorkspaceScope, change: CheckedChange, refusal: Refusal): Promise<unknown> {
   const { collection, id } = change
   if (isWithOther(refusal)) return conflictProblem(scope, change, refusal)
-  if ('referenced' in refusal)
-    return referencedProblem(scope, { name: collection.name, id }, refusal.referenced)
+  if ('referenced' in refusal) return referencedProblem(scope, { name: collection.name, id }, refusal)
   if (!('current' in refusal) || isTooLarge(refusal)) return problemOf(refusal)
   const [now] = await collection.store.read(scope, [{ collection, id }])
   return now === undefined ? problemOf({ missing: true }) : versionMismatch(now.version)

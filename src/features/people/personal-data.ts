@@ -94,6 +94,9 @@ export async function deleteSomeDocuments(person: Person): Promise<boolean> {
   })
 }
 
+/** Problems of a document that stays, since others refer to it or it would take too many along. */
+const KEPT: ReadonlySet<string | undefined> = new Set(['reference_in_use', 'cascade_too_large'])
+
 /** @returns false if others refer to each of the documents */
 async function deleteAny(
   { service }: Person,
@@ -103,7 +106,7 @@ async function deleteAny(
   const ops = documents.map(({ id }) => ({ op: 'delete' as const, id }))
   const { results } = await batchDocuments.run(service, { name, atomic: false, ops })
   if (results.some(({ status }) => status < 300)) return true
-  if (results.every(({ error }) => error?.code === 'reference_in_use')) return false
+  if (results.every(({ error }) => KEPT.has(error?.code))) return false
   throw new Problem('overloaded', { detail: `No document of ${name} could be deleted.` })
 }
 

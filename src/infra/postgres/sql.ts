@@ -65,7 +65,7 @@ export class Sql {
   }
 
   /** Joins all parts at once: one by one, the text of hundreds of columns would be copied hundreds of times. */
-  static joined(parts: readonly Sql[], by: ', ' | ' + ' | ' or '): Sql {
+  static joined(parts: readonly Sql[], by: ', ' | ' + ' | ' or ' | ' union all '): Sql {
     const texts = ['']
     for (const [index, part] of parts.entries()) {
       const [head = '', ...rest] = part.#parts

@@ -213,7 +213,8 @@ class BulkStep {
     if (first === undefined) return
     try {
       const wanted = documents.map((document) => this.#wanted(document))
-      await writeAll(this.#scope, wanted, { once: this.#once(documents) })
+      const together = this.#change.verb === 'delete'
+      await writeAll(this.#scope, wanted, { once: this.#once(documents), together })
       this.#after = documents.at(-1)?.id ?? null
     } catch (error) {
       if (!(error instanceof Problem) || !mayDivide(error, documents)) throw error

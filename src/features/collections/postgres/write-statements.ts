@@ -230,6 +230,22 @@ const updateBatch = (makeSets: MakeSets) => (target: Target, rows: string) => {
     from items left join written on written.id = item_id`
 }
 
+/** The changes of several documents that set the same fields. @returns for each the row, or its current version and size */
+export function updateManyStatement(
+  target: Target,
+  changes: readonly Extract<CheckedChange, { verb: 'update' }>[],
+): Sql {
+  const table = tableOf(target.collection)
+  const names = Object.keys(changes[0]?.content.fields ?? {})
+  const columns = table.columns.filter(({ property }) => names.includes(property))
+  const rows = changes.map(({ id, content }) => {
+    const { typed, rest } = split(table, content.fields)
+    const values = { id, typed, rest: JSON.stringify(rest), names: textArray(names), versions: null }
+    return rowJson({ ...values, trace: currentTraceText() })
+  })
+  return updateBatch(setNamed(table, columns))(target, `[${rows.join()}]`)
+}
+
 /** A row that gets the values that it has keeps its version, and its lock makes other writers see that. */
 function updateOf(target: Target, source: Source, { values, bytes, earlier }: Sets, from: Sql) {
   const table = tableOf(target.collection)

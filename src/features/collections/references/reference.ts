@@ -3,11 +3,13 @@
 import Type, { type Static } from 'typebox'
 import type { AdminScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
+import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 import { CollectionName, formatsOf, type TableColumn } from '../schemas/columns.ts'
+import { findViolation } from '../schemas/evaluate-in-thread.ts'
 import type { SchemaObject } from '../schemas/schema-language.ts'
 
 /** The pattern of names in `expand`. */
@@ -19,8 +21,9 @@ const Inverse = Type.Optional(
     description: 'Name, in `expand` of the other collection, of the documents that refer to one of it.',
   }),
 )
-const OnDelete = Type.Literal('restrict', {
-  description: 'Effect on a document that others refer to. `restrict`: it cannot be deleted.',
+const OnDelete = Type.Union([Type.Literal('restrict'), Type.Literal('cascade'), Type.Literal('set_null')], {
+  description:
+    'Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes null.',
 })
 const as = 'Name of the other document in `expand`.'
 
@@ -104,12 +107,21 @@ export async function checkReferences(
   const others = await scope.rows<Other>(sql`
     select collection, store, relations from schemas where workspace_id = ${workspaceId} and collection <> ${collection}`)
   const formats = formatsOf(referring.schema)
+  const budget = new CpuBudget()
   for (const [index, reference] of references.entries()) {
     const fault = faultOf(reference, { ...referring, formats }, others)
     if (fault !== undefined) throw problemAt(index, ...fault)
+    if (reference.on_delete !== 'set_null') continue
+    const { schema } = referring
+    const property = Object(schema['properties'])[reference.field]
+    if ((await findViolation(scope, { schema, property, value: null }, budget)) !== undefined)
+      throw problemAt(index, 'on_delete', withoutNull(reference))
   }
   checkNames(references, collection, others)
 }
+
+const withoutNull = ({ field, as: name }: Reference) =>
+  `set_null of the reference ${name} needs a field that may be null: declare ${field} as {"type": ["string", "null"], "format": "uuid"}`
 
 function faultOf(
   { field, collection, as: name }: Reference,

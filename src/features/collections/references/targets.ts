@@ -4,10 +4,11 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import { BY_ID, type Filter } from '../query/filter.ts'
 import { withCollection, withExpired } from '../resolve-store.ts'
 import { canonicalOf } from '../schemas/canonical-text.ts'
-import type { CheckedChange, Collection, Create, Restored, Stored } from '../store.ts'
+import type { Blocking, CheckedChange, Collection, Conflict, Create, Restored, Stored } from '../store.ts'
 import type { Reference } from './reference.ts'
 
 /** A condition on the ids, or the field, of documents. */
@@ -156,15 +157,13 @@ async function readableAmong(
   return new Set(found)
 }
 
-/** Documents of a problem that names those in the way. */
-const REFERRING_MAX = 20
-
-/** The problem of a document that others refer to, with some of those that the caller may read. @param declarationId of the others */
+/** The problem of a document that others refer to, with some of those that the caller may read. */
 export async function referencedProblem(
   scope: WorkspaceScope,
   { name, id }: { readonly name: string; readonly id: string },
-  declarationId: string,
+  { referenced: declarationId, blocking }: Extract<Conflict, { referenced: unknown }>,
 ): Promise<Problem> {
+  if (blocking !== undefined) return blockedProblem(scope, blocking)
   const row = await scope.row<{ collection: string }>(
     sql`select collection from schemas where id = ${declarationId}`,
   )
@@ -181,6 +180,25 @@ export async function referencedProblem(
   })
 }
 
+/** Of a deletion that takes others along: documents that refer to one of them. */
+async function blockedProblem(
+  scope: WorkspaceScope,
+  { collection: name, ids, isInvalid }: Blocking,
+): Promise<Problem> {
+  const found =
+    (await inReadable(scope, name, (collection, inside) =>
+      findIds(inside, withExpired(inside, collection), ids),
+    )) ?? []
+  if (found.length === 0) return new Problem('reference_in_use')
+  const detail = isInvalid
+    ? `Documents of ${name} refer to this one, or to one that would be deleted with it, and would not be valid without.`
+    : `Documents of ${name} refer to this one, or to one that would be deleted with it.`
+  const referring = found
+    .slice(0, COLLECTION_LIMITS.referringShownMax)
+    .map((id) => ({ collection: name, id }))
+  return new Problem('reference_in_use', { detail, members: { referring } })
+}
+
 async function findReferringIds(
   inside: WorkspaceScope,
   collection: Collection,
@@ -189,7 +207,7 @@ async function findReferringIds(
   const references = (collection.declared?.references ?? []).filter((one) => one.collection === name)
   if (references.length === 0) return []
   const filter: Filter = { kind: 'any', of: references.map(({ field }) => oneOf(field, [id])) }
-  const query = { filter, order: BY_ID, limit: REFERRING_MAX }
+  const query = { filter, order: BY_ID, limit: COLLECTION_LIMITS.referringShownMax }
   const { rows } = await collection.store.list(inside, collection, query)
   return rows.map((row) => row.id)
 }

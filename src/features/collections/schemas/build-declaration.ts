@@ -44,8 +44,7 @@ import {
   withDefaults,
 } from './columns.ts'
 import { DECLARATION, type Declaration, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
-import { evaluateInThread } from './evaluate-in-thread.ts'
-import { evaluateDocument, isPending } from './evaluate-schema.ts'
+import { findViolation } from './evaluate-in-thread.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
 export interface DeclarationRequest extends RequestedIndexes, RequestedConstraints {
@@ -177,14 +176,10 @@ async function lookedUpIn(
 
 /** Rejects defaults that do not fit their own property: documents that rely on them would be invalid. */
 async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<void> {
-  const $defs = schema['$defs'] ?? {}
   const errors: InputError[] = []
   const budget = new CpuBudget()
   for (const [pointer, property] of propertiesWithDefault(schema)) {
-    const found = budget.run(() =>
-      evaluateDocument(prepare({ properties: { value: property }, $defs }), { value: property['default'] }),
-    )
-    const [violation] = isPending(found) ? await evaluateInThread(scope, found, budget) : found
+    const violation = await findViolation(scope, { schema, property, value: property['default'] }, budget)
     await budget.yield()
     if (violation === undefined) continue
     const detail = `does not match its property: ${violation.detail}`

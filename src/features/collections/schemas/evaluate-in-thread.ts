@@ -5,7 +5,8 @@ import { Problem } from '../../../core/problem.ts'
 import type { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { inThread } from '../../threads/run-in-thread.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import type { Validation, Violation } from './evaluate-schema.ts'
+import { evaluateDocument, isPending, type Validation, type Violation } from './evaluate-schema.ts'
+import { prepare, type SchemaObject } from './schema-language.ts'
 
 /**
  * Finds the violations, however many steps that takes.
@@ -22,4 +23,24 @@ export async function evaluateInThread(
   if ('value' in result) return result.value
   const detail = `Validation against the collection's schema took more than ${COLLECTION_LIMITS.validationMs} ms of CPU time.`
   throw new Problem('validation_too_costly', { detail })
+}
+
+/**
+ * Evaluates the subschema of one property on a value.
+ * @param schema that it is of
+ * @returns the first violation; undefined if the value is valid
+ */
+export async function findViolation(
+  scope: AdminScope,
+  {
+    schema,
+    property,
+    value,
+  }: { readonly schema: SchemaObject; readonly property: unknown; readonly value: unknown },
+  budget: CpuBudget,
+): Promise<Violation | undefined> {
+  const prepared = prepare({ properties: { value: property }, $defs: schema['$defs'] ?? {} })
+  const found = budget.run(() => evaluateDocument(prepared, { value }))
+  const [violation] = isPending(found) ? await evaluateInThread(scope, found, budget) : found
+  return violation
 }

@@ -1,0 +1,360 @@
+/**
+ * Deletes documents that others refer to by `cascade` or `set_null`: those are deleted or changed in the same transaction, with the
+ * rights of the platform, each with its event, as their references declare it.
+ */
+
+import { requireHeld } from '../../../access/completion.ts'
+import { privilege } from '../../../access/privileges.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { invalidate } from '../../../access/scope-cache.ts'
+import { isPublicRole } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
+import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
+import {
+  deleteAllStatement,
+  doomedStatement,
+  type IdsByName,
+  lockStatement,
+  type ReferenceColumn,
+  stayingStatement,
+  versionsStatement,
+} from '../postgres/cascade-statements.ts'
+import { conflictOf } from '../postgres/table-constraints.ts'
+import { resolveCollection, withExpired } from '../resolve-store.ts'
+import { cacheKey, type DeclarationRow } from '../schemas/declaration-cache.ts'
+import {
+  type Blocking,
+  type CheckedChange,
+  type Collection,
+  type Conflict,
+  isRefusal,
+  type Once,
+  type Refusal,
+  toWritten,
+  type Written,
+} from '../store.ts'
+import { columnOf, type Reference } from './reference.ts'
+import { type FieldsById, NotNullable, setNull } from './set-null.ts'
+
+const asPlatform = privilege('collections.cascades')
+
+const withRightsOfPlatform = (scope: WorkspaceScope): WorkspaceScope =>
+  isPublicRole(scope.actor.role) ? asPlatform(scope) : scope
+
+type Deletion = Extract<CheckedChange, { verb: 'delete' }>
+
+const isDeletion = (change: CheckedChange): change is Deletion => change.verb === 'delete'
+
+interface Edge extends ReferenceColumn {
+  readonly reference: Reference
+}
+
+/** Ends the transaction, so that nothing is changed. */
+class Refused extends Error {
+  readonly refusal: Refusal
+  constructor(refusal: Refusal) {
+    super('a change was refused')
+    this.refusal = refusal
+  }
+
+  /** @param index of the first change that was tried */
+  from(index: number): Refused {
+    return new Refused({ ...this.refusal, index: index + this.refusal.index })
+  }
+}
+
+interface Options {
+  readonly once?: Once | undefined
+  /** True if the changes are deletions whose order does not matter. By default each is made on what the ones before it leave. */
+  readonly together?: boolean | undefined
+}
+
+/**
+ * Makes changes of which the foreign keys have refused one.
+ * @param refusal stays if no reference takes documents along
+ * @returns undefined if other writers were in the way
+ * @throws Problem `cascade_too_large`
+ */
+export async function writeCascading(
+  scope: WorkspaceScope,
+  changes: readonly CheckedChange[],
+  { refusal, once, together = false }: Options & { readonly refusal: Refusal },
+): Promise<readonly Written[] | Refusal | undefined> {
+  const deletions = changes.filter(isDeletion)
+  const names = deletions.map(({ collection }) => collection.name)
+  const edges = await readEdges(withRightsOfPlatform(scope), names)
+  if (edges === undefined) return refusal
+  const make = async (inside: WorkspaceScope) => {
+    const written = await new Cascade(inside, edges, deletions).makeAll(changes, together)
+    if (once !== undefined) requireHeld(await inside.rows(once.keep(written)))
+    return written
+  }
+  return inTransaction(scope, make)
+}
+
+/** @returns the refusal that has ended the transaction; undefined after a deadlock */
+async function inTransaction<T>(
+  scope: WorkspaceScope,
+  make: (inside: WorkspaceScope) => Promise<T>,
+): Promise<T | Refusal | undefined> {
+  try {
+    return await scope.transaction(make)
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal
+    if (error instanceof Problem && error.code === 'query_timeout')
+      throw new Problem('overloaded', {
+        detail: 'The deletion took too long, so it was not made.',
+        cause: error,
+      })
+    return undefinedOnDeadlock(error)
+  }
+}
+
+/** The references that lead, over others, to some collections; undefined if none of them takes documents along. */
+async function readEdges(
+  service: WorkspaceScope,
+  names: readonly string[],
+): Promise<readonly Edge[] | undefined> {
+  type Row = Pick<DeclarationRow, 'collection' | 'relation' | 'relations' | 'columns'>
+  const rows = await service.rows<Row>(sql`
+    select collection, relation, relations, columns from schemas where relations <> '[]' order by collection`)
+  const reached = new Set(names)
+  const leading = (one: Reference) => reached.has(one.collection)
+  for (let size = 0; size < reached.size; ) {
+    size = reached.size
+    for (const { collection, relations } of rows)
+      if (relations.some((one) => one.on_delete === 'cascade' && leading(one))) reached.add(collection)
+  }
+  const found = rows.filter(({ relations }) => relations.some(leading))
+  if (!found.some(({ relations }) => relations.some((one) => leading(one) && one.on_delete !== 'restrict')))
+    return undefined
+  const edges: Edge[] = []
+  for (const row of found) {
+    const from = await resolveAt(service, row)
+    for (const reference of row.relations.filter(leading)) {
+      const column = columnOf(reference, row.columns)
+      if (column === undefined) continue
+      edges.push({ from, to: reference.collection, column: Sql.identifier(column), reference })
+    }
+  }
+  return edges
+}
+
+/** The collection as its row declares it, also if an older declaration is cached, with the documents that have expired. */
+async function resolveAt(
+  service: WorkspaceScope,
+  { collection: name, relation }: Pick<DeclarationRow, 'collection' | 'relation'>,
+): Promise<Collection> {
+  const known = await resolveCollection(service, name)
+  if (known.declared?.relation === relation) return withExpired(service, known)
+  invalidate(service, service.ref, cacheKey(name))
+  return withExpired(service, await resolveCollection(service, name))
+}
+
+/** The deletions of one transaction, each with what it takes along. */
+class Cascade {
+  readonly #scope: WorkspaceScope
+  readonly #service: WorkspaceScope
+  readonly #edges: readonly Edge[]
+  readonly #collections = new Map<string, Collection>()
+  /** The documents that are deleted so far. */
+  readonly #gone = new Set<string>()
+
+  constructor(inside: WorkspaceScope, edges: readonly Edge[], deletions: readonly Deletion[]) {
+    this.#scope = inside
+    this.#service = withRightsOfPlatform(inside)
+    this.#edges = edges
+    const isQuiet = deletions.some(({ collection }) => collection.isQuiet === true)
+    const all = [...deletions.map(({ collection }) => collection), ...edges.map(({ from }) => from)]
+    for (const one of all) this.#collections.set(one.name, isQuiet ? { ...one, isQuiet } : one)
+  }
+
+  async makeAll(changes: readonly CheckedChange[], together: boolean): Promise<readonly Written[]> {
+    if (together) return this.deleteAll(changes.filter(isDeletion), 'own')
+    const written: Written[] = []
+    for (const group of inGroups(changes)) {
+      const index = written.length
+      const made = await this.#makeGroup(group).catch((error: unknown) => {
+        if (error instanceof Refused) throw error.from(index)
+        throw error instanceof Problem && changes.length > 1 ? error.with({ op_index: index }) : error
+      })
+      written.push(...made)
+    }
+    return written
+  }
+
+  async #makeGroup(group: readonly CheckedChange[]): Promise<readonly Written[]> {
+    const [first] = group
+    if (first === undefined) return []
+    if (isDeletion(first)) return this.deleteAll([first], 'own')
+    const result = await first.collection.store.write(this.#scope, group)
+    if (!isRefusal(result)) return result
+    const refused = group[result.index]
+    throw new Refused(
+      'missing' in result && refused ? { ...this.#missing(refused), index: result.index } : result,
+    )
+  }
+
+  /** Tells a document that was taken along from one that another writer has deleted. */
+  #missing(change: CheckedChange) {
+    const isTakenAlong = this.#gone.has(keyOf(change))
+    return isTakenAlong ? ({ missing: true, isTakenAlong } as const) : ({ missing: true } as const)
+  }
+
+  /**
+   * Deletes some documents, and all that follows from it.
+   * @param which those that requests find, or those that have expired
+   * @throws Refused; Problem `cascade_too_large`
+   */
+  async deleteAll(deletions: readonly Deletion[], which: 'own' | 'expired'): Promise<readonly Written[]> {
+    const doomed = await this.#lockDoomed(deletions)
+    const versions = await this.#versionsOf(deletions, which)
+    const blocking = await this.#findBlocking(doomed)
+    if (blocking !== undefined) throw new Refused({ index: 0, ...blocking })
+    const staying = await this.#lockStaying(doomed)
+    for (const [name, fieldsById] of staying) await this.#setNull(this.#at(name), fieldsById)
+    const all = [...doomed].map(([name, ids]) => ({ collection: this.#at(name), ids }))
+    const verb = which === 'expired' ? 'expired' : 'deleted'
+    await this.#service.batch(deleteAllStatement(all, verb)).catch((error: unknown) => {
+      const conflict = deletions[0] && conflictOf(error, deletions[0].collection, 'delete')
+      throw conflict === undefined ? error : new Refused({ index: 0, ...conflict })
+    })
+    for (const [collection, ids] of doomed) for (const id of ids) this.#gone.add(`${collection}/${id}`)
+    return deletions.map((deletion, index) => toWritten(deletion, versions[index] ?? 0))
+  }
+
+  #at(name: string): Collection {
+    const collection = this.#collections.get(name)
+    if (collection === undefined) throw new TypeError(`${name} is not one of the collections`)
+    return collection
+  }
+
+  #edgesOf(onDelete: Reference['on_delete']): readonly Edge[] {
+    return this.#edges.filter(({ reference }) => reference.on_delete === onDelete)
+  }
+
+  /** All documents that are to be deleted, locked: none comes to refer to them meanwhile. */
+  async #lockDoomed(deletions: readonly Deletion[]): Promise<IdsByName> {
+    const roots = grouped(deletions.map(({ collection, id }) => [collection.name, id] as const))
+    const locked = new Set<string>()
+    for (;;) {
+      const doomed = await findDoomed(this.#service, this.#edgesOf('cascade'), roots)
+      const open = [...doomed].flatMap(([name, ids]) =>
+        [...ids].filter((id) => !locked.has(`${name}/${id}`)).map((id) => [name, id] as const),
+      )
+      if (open.length === 0) return doomed
+      const locks = [...grouped(open)].sort(([a], [b]) => (a < b ? -1 : 1))
+      await this.#service.batch(...locks.map(([name, ids]) => lockStatement(this.#at(name), ids)))
+      for (const [name, id] of open) locked.add(`${name}/${id}`)
+    }
+  }
+
+  /** @throws Refused if one is not there, or at another version */
+  async #versionsOf(deletions: readonly Deletion[], which: 'own' | 'expired'): Promise<readonly number[]> {
+    const versions = new Map<string, number>()
+    const byName = Map.groupBy(deletions, ({ collection }) => collection)
+    for (const [collection, some] of byName) {
+      const ids = some.map(({ id }) => id)
+      const rows = await this.#service.rows<{ id: string; version: string }>(
+        versionsStatement(collection, ids, which),
+      )
+      for (const { id, version } of rows) versions.set(keyOf({ collection, id }), Number(version))
+    }
+    return deletions.map((deletion, index) => {
+      const version = versions.get(keyOf(deletion))
+      if (version === undefined) throw new Refused({ index, ...this.#missing(deletion) })
+      if (deletion.ifVersions?.includes(version) === false)
+        throw new Refused({ index, current: version, bytes: 0 })
+      return version
+    })
+  }
+
+  /** Some documents that stay and protect one that is to be deleted. */
+  async #findBlocking(doomed: IdsByName): Promise<Conflict | undefined> {
+    const edges = this.#edgesOf('restrict').filter(({ to }) => doomed.has(to))
+    if (edges.length === 0) return undefined
+    const bounds = { limit: COLLECTION_LIMITS.referringShownMax, lock: false }
+    const found = await this.#service.batch(...edges.map((edge) => stayingStatement(edge, doomed, bounds)))
+    const index = found.findIndex((rows) => rows.length > 0)
+    const from = edges[index]?.from
+    return from && referencedBy(from, { ids: (found[index] ?? []).map(({ id }) => String(id)) })
+  }
+
+  /** The documents that stay without their reference: the fields to be null, by collection and id. */
+  async #lockStaying(doomed: IdsByName): Promise<ReadonlyMap<string, FieldsById>> {
+    const staying = new Map<string, FieldsById>()
+    let left = COLLECTION_LIMITS.cascadeDocumentsMax - sizeOf(doomed)
+    for (const edge of this.#edgesOf('set_null').filter(({ to }) => doomed.has(to))) {
+      const { from, reference } = edge
+      const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
+      const rows = await this.#service.rows<{ id: string }>(
+        stayingStatement(edge, doomed, { limit, lock: true }),
+      )
+      const fields = staying.get(from.name) ?? new Map<string, readonly string[]>()
+      for (const { id } of rows) {
+        const known = fields.get(id)
+        if (known === undefined) left -= 1
+        if (left < 0) throw tooLarge()
+        fields.set(id, [...(known ?? []), reference.field])
+      }
+      if (fields.size > 0) staying.set(from.name, fields)
+    }
+    return staying
+  }
+
+  async #setNull(collection: Collection, fieldsById: FieldsById): Promise<void> {
+    try {
+      await setNull(this.#service, collection, fieldsById)
+    } catch (error) {
+      if (!(error instanceof NotNullable)) throw error
+      throw new Refused({ index: 0, ...referencedBy(collection, { ids: error.ids, isInvalid: true }) })
+    }
+  }
+}
+
+/** Those that refer to some documents, to those that refer to them, and so on, with these. @throws Problem `cascade_too_large` */
+async function findDoomed(
+  service: WorkspaceScope,
+  edges: readonly Edge[],
+  roots: IdsByName,
+): Promise<IdsByName> {
+  if (edges.length === 0) return roots
+  const names = [...new Set([...roots.keys(), ...edges.flatMap(({ from, to }) => [from.name, to])])]
+  const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
+  const rows = await service.rows<{ n: number; id: string }>(doomedStatement(names, edges, { roots, limit }))
+  if (rows.length === limit) throw tooLarge()
+  return grouped(rows.map(({ n, id }) => [names[Number(n)] ?? '', id] as const))
+}
+
+const tooLarge = () =>
+  new Problem('cascade_too_large', {
+    detail: `The deletion would delete or change more than ${COLLECTION_LIMITS.cascadeDocumentsMax} documents, which is the maximum.`,
+  })
+
+const keyOf = ({ collection, id }: Pick<CheckedChange, 'collection' | 'id'>) => `${collection.name}/${id}`
+
+const sizeOf = (ids: IdsByName): number => [...ids.values()].reduce((sum, { size }) => sum + size, 0)
+
+function grouped(all: readonly (readonly [name: string, id: string])[]): IdsByName {
+  const byName = new Map<string, Set<string>>()
+  for (const [name, id] of all) byName.set(name, (byName.get(name) ?? new Set()).add(id))
+  return byName
+}
+
+/** Each deletion by itself, and the other changes that follow one another together. */
+function inGroups(changes: readonly CheckedChange[]): CheckedChange[][] {
+  const groups: CheckedChange[][] = []
+  for (const change of changes) {
+    const group = groups.at(-1)
+    if (group?.[0] !== undefined && !isDeletion(group[0]) && !isDeletion(change)) group.push(change)
+    else groups.push([change])
+  }
+  return groups
+}
+
+const referencedBy = ({ name, declared }: Collection, blocking: Omit<Blocking, 'collection'>) => ({
+  referenced: declared?.id ?? '',
+  blocking: { collection: name, ...blocking },
+})
