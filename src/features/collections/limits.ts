@@ -216,7 +216,7 @@ export const COLLECTION_LIMITS = {
     documentsMax: 500,
     /** Documents in MongoDB that are read for each that a statement may delete. Further ones are read in the next round. */
     readPerDeletion: 20,
-    /** Collections in MongoDB of which a process knows where the next round goes on. In others it starts with the first document. */
+    /** Collections of which a process knows where the next round goes on: in MongoDB, and those with references that take documents along. In others it starts with the first document. */
     walksMax: 10_000,
     /** Milliseconds of a round. Then the rest waits for the next one. */
     servedMs: 10_000,

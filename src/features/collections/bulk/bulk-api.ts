@@ -5,7 +5,7 @@ import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
-import type { Role } from '../../../core/policy.ts'
+import { isPublicRole, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -17,9 +17,11 @@ import { CollectionName, checkFields, Fields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { OPERATOR_MEMBERS, readOperators } from '../operators.ts'
 import { readBodyFilter } from '../query/body.ts'
-import { BY_ID } from '../query/filter.ts'
+import { BY_ID, type Filter } from '../query/filter.ts'
+import { countCascades } from '../references/cascade.ts'
 import { withRelated } from '../references/related.ts'
 import { inLine } from '../scans.ts'
+import type { Collection } from '../store.ts'
 import { applyDeclaration } from '../typed-query.ts'
 import {
   BULK_RIGHTS,
@@ -37,6 +39,11 @@ const AREA = { area: 'collections' } as const
 const Preview = Type.Object({
   dry_run: Type.Literal(true),
   matched: Type.Integer({ description: 'Number of documents that match now.' }),
+  cascades: Type.Optional(
+    Type.Integer({
+      description: `Number of documents that references would delete or change besides those that match: of the first ${COLLECTION_LIMITS.cascadeDocumentsMax} that match, up to as many. For service keys, if the collection has such references.`,
+    }),
+  ),
   sample: Type.Array(Type.String(), { description: 'Ids of the first documents that match.' }),
 })
 
@@ -179,7 +186,7 @@ async function count(
     readonly filter: Fields
     readonly isCounted: boolean
   },
-): Promise<{ readonly matched: number; readonly sample: string[] }> {
+): Promise<Omit<Static<typeof Preview>, 'dry_run'>> {
   const query = { order: BY_ID, limit: SAMPLE, selected: [] }
   const counted = isCounted ? { ...query, count: 'exact' as const } : query
   const reading = { name, rights: BULK_RIGHTS[verb], filter: readBodyFilter(filter, { joins: true }) }
@@ -189,9 +196,20 @@ async function count(
     const { rows, total = 0 } = await inLine(inside, collection, typed, () =>
       collection.store.list(inside, collection, typed),
     )
-    return { matched: total, sample: rows.map((row) => row.id) }
+    const cascades = verb === 'delete' ? await cascadesOf(inside, collection, typed.filter) : undefined
+    return {
+      matched: total,
+      ...(cascades !== undefined && { cascades }),
+      sample: rows.map((row) => row.id),
+    }
   })
 }
+
+/** Rules may hide documents that a deletion takes along, so users learn nothing of their number. */
+const cascadesOf = async (scope: WorkspaceScope, collection: Collection, filter: Filter) =>
+  isPublicRole(scope.actor.role) || collection.store.kind === 'mongodb'
+    ? undefined
+    : countCascades(scope, collection, filter)
 
 /**
  * Those of users count for each user alone: they can keep neither others nor the keys of the workspace from theirs.

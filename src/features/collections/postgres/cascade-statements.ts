@@ -1,7 +1,9 @@
 /** Statements of a deletion that takes along the documents that refer to those deleted. */
 
 import { commas, Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import type { Filter } from '../query/filter.ts'
 import type { Collection } from '../store.ts'
+import { matching } from './condition.ts'
 import { tableOf } from './table.ts'
 import { keptOfDeleted, outboxRow } from './write-statements.ts'
 
@@ -51,6 +53,19 @@ export function versionsStatement(
   const table = tableOf(collection)
   return sql`select id, version from ${table.name} where ${table[which]} and id = any(${uuids(ids)})`
 }
+
+/** The next expired documents in the order of their ids. */
+export function expiredStatement(
+  collection: Collection,
+  { after, limit }: { after: string; limit: number },
+): Sql {
+  const { name, expired } = tableOf(collection)
+  return sql`select id from ${name} where ${expired} and id > ${after}::uuid order by id limit ${limit}`
+}
+
+/** The first documents that match a filter. */
+export const matchingStatement = (collection: Collection, filter: Filter, limit: number): Sql =>
+  sql`select id from ${tableOf(collection).name} where ${matching(collection, filter)} order by id limit ${limit}`
 
 /** Documents that stay and refer to some that are deleted. @param lock true if they are to be changed */
 export function stayingStatement(

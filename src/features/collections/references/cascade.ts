@@ -15,13 +15,16 @@ import { COLLECTION_LIMITS } from '../limits.ts'
 import {
   deleteAllStatement,
   doomedStatement,
+  expiredStatement,
   type IdsByName,
   lockStatement,
+  matchingStatement,
   type ReferenceColumn,
   stayingStatement,
   versionsStatement,
 } from '../postgres/cascade-statements.ts'
 import { conflictOf } from '../postgres/table-constraints.ts'
+import type { Filter } from '../query/filter.ts'
 import { resolveCollection, withExpired } from '../resolve-store.ts'
 import { cacheKey, type DeclarationRow } from '../schemas/declaration-cache.ts'
 import {
@@ -92,6 +95,76 @@ export async function writeCascading(
     return written
   }
   return inTransaction(scope, make)
+}
+
+/**
+ * The number of documents that a deletion of those that match would delete or change besides them, by their references.
+ * @param service scope with the rights of a service key
+ * @returns counted for the first documents that match, and no further than `cascadeDocumentsMax`; undefined if no reference does so
+ */
+export async function countCascades(
+  service: WorkspaceScope,
+  collection: Collection,
+  filter: Filter,
+): Promise<number | undefined> {
+  const edges = await readEdges(service, [collection.name])
+  if (edges === undefined) return undefined
+  const max = COLLECTION_LIMITS.cascadeDocumentsMax
+  const matching = await service.rows<{ id: string }>(matchingStatement(collection, filter, max))
+  const roots = grouped(matching.map(({ id }) => [collection.name, id] as const))
+  const limit = matching.length + max
+  const doomed = await findDoomed(service, ofKind(edges, 'cascade'), { roots, limit })
+  const counted = new Set<string>()
+  for (const edge of ofKind(edges, 'set_null').filter(({ to }) => doomed.has(to)))
+    for (const { id } of await service.rows<{ id: string }>(
+      stayingStatement(edge, doomed, { limit: max, lock: false }),
+    ))
+      counted.add(`${edge.from.name}/${id}`)
+  return Math.min(max, sizeOf(doomed) - matching.length + counted.size)
+}
+
+/** Documents that are read, and deleted together if nothing stands in the way of one of them. */
+const EXPIRED_AT_ONCE = 100
+
+/**
+ * Deletes expired documents with what their references take along; those that are protected stay.
+ * @param service scope with the rights of a service key
+ * @param after the id behind which to look
+ * @returns how many of them it has deleted, and the last id; undefined if there are no more
+ */
+export async function expireCascading(
+  service: WorkspaceScope,
+  collection: Collection,
+  after: string,
+): Promise<{ readonly removed: number; readonly last: string } | undefined> {
+  const edges = await readEdges(service, [collection.name])
+  if (edges === undefined) return undefined
+  const limit = EXPIRED_AT_ONCE
+  const found = await service.rows<{ id: string }>(expiredStatement(collection, { after, limit }))
+  const deletions = found.map(({ id }) => ({ verb: 'delete', collection, id, warnings: [] }) as const)
+  const last = found.at(-1)?.id
+  if (last === undefined) return undefined
+  if (await expireAll(service, edges, deletions)) return { removed: deletions.length, last }
+  let removed = 0
+  for (const one of deletions) if (await expireAll(service, edges, [one])) removed += 1
+  return { removed, last }
+}
+
+/** @returns false if one of the documents is protected, or was taken along before */
+async function expireAll(
+  service: WorkspaceScope,
+  edges: readonly Edge[],
+  deletions: readonly Deletion[],
+): Promise<boolean> {
+  try {
+    const made = await inTransaction(service, (inside) =>
+      new Cascade(inside, edges, deletions).deleteAll(deletions, 'expired'),
+    )
+    return made !== undefined && !isRefusal(made)
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'cascade_too_large') return false
+    throw error
+  }
 }
 
 /** @returns the refusal that has ended the transaction; undefined after a deadlock */
@@ -231,16 +304,17 @@ class Cascade {
     return collection
   }
 
-  #edgesOf(onDelete: Reference['on_delete']): readonly Edge[] {
-    return this.#edges.filter(({ reference }) => reference.on_delete === onDelete)
-  }
-
   /** All documents that are to be deleted, locked: none comes to refer to them meanwhile. */
   async #lockDoomed(deletions: readonly Deletion[]): Promise<IdsByName> {
     const roots = grouped(deletions.map(({ collection, id }) => [collection.name, id] as const))
     const locked = new Set<string>()
     for (;;) {
-      const doomed = await findDoomed(this.#service, this.#edgesOf('cascade'), roots)
+      const max = COLLECTION_LIMITS.cascadeDocumentsMax
+      const doomed = await findDoomed(this.#service, ofKind(this.#edges, 'cascade'), {
+        roots,
+        limit: max + 1,
+      })
+      if (sizeOf(doomed) > max) throw tooLarge()
       const open = [...doomed].flatMap(([name, ids]) =>
         [...ids].filter((id) => !locked.has(`${name}/${id}`)).map((id) => [name, id] as const),
       )
@@ -273,7 +347,7 @@ class Cascade {
 
   /** Some documents that stay and protect one that is to be deleted. */
   async #findBlocking(doomed: IdsByName): Promise<Conflict | undefined> {
-    const edges = this.#edgesOf('restrict').filter(({ to }) => doomed.has(to))
+    const edges = ofKind(this.#edges, 'restrict').filter(({ to }) => doomed.has(to))
     if (edges.length === 0) return undefined
     const bounds = { limit: COLLECTION_LIMITS.referringShownMax, lock: false }
     const found = await this.#service.batch(...edges.map((edge) => stayingStatement(edge, doomed, bounds)))
@@ -286,7 +360,7 @@ class Cascade {
   async #lockStaying(doomed: IdsByName): Promise<ReadonlyMap<string, FieldsById>> {
     const staying = new Map<string, FieldsById>()
     let left = COLLECTION_LIMITS.cascadeDocumentsMax - sizeOf(doomed)
-    for (const edge of this.#edgesOf('set_null').filter(({ to }) => doomed.has(to))) {
+    for (const edge of ofKind(this.#edges, 'set_null').filter(({ to }) => doomed.has(to))) {
       const { from, reference } = edge
       const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
       const rows = await this.#service.rows<{ id: string }>(
@@ -314,17 +388,18 @@ class Cascade {
   }
 }
 
-/** Those that refer to some documents, to those that refer to them, and so on, with these. @throws Problem `cascade_too_large` */
+const ofKind = (edges: readonly Edge[], onDelete: Reference['on_delete']): readonly Edge[] =>
+  edges.filter(({ reference }) => reference.on_delete === onDelete)
+
+/** Some documents with those that refer to them, those that refer to these, and so on. @param limit of all together */
 async function findDoomed(
   service: WorkspaceScope,
   edges: readonly Edge[],
-  roots: IdsByName,
+  { roots, limit }: { readonly roots: IdsByName; readonly limit: number },
 ): Promise<IdsByName> {
   if (edges.length === 0) return roots
   const names = [...new Set([...roots.keys(), ...edges.flatMap(({ from, to }) => [from.name, to])])]
-  const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
   const rows = await service.rows<{ n: number; id: string }>(doomedStatement(names, edges, { roots, limit }))
-  if (rows.length === limit) throw tooLarge()
   return grouped(rows.map(({ n, id }) => [names[Number(n)] ?? '', id] as const))
 }
 
