@@ -31,13 +31,12 @@ import {
 import type { Lookups, Openers, Privilege, Raise, RoleAccess } from './privilege-kinds.ts'
 import type { AdminScope, CallerScope, Scope, WorkspaceScope } from './scope.ts'
 
+export type { Snapshot, WorkspaceSnapshot } from './openers.ts'
 export type { Privilege } from './privilege-kinds.ts'
 
 const ADMIN = ['workspace_admin'] as const satisfies readonly Role[]
 const SERVICE = ['service'] as const satisfies readonly Role[]
 const WORK = ['service', 'workspace_admin'] as const satisfies readonly Role[]
-
-export type { Snapshot, WorkspaceSnapshot } from './openers.ts'
 
 /** By consumer. A new row is a decision about isolation; what it may do is in its reason. */
 export const PRIVILEGES = {
@@ -60,8 +59,7 @@ export const PRIVILEGES = {
     opener: 'inRole',
     from: ['user', 'anon'],
     to: SERVICE,
-    reason:
-      'Deletes or changes the documents that refer to one that its caller may delete, as their references declare it; returns nothing of them.',
+    reason: 'Deletes or changes what refers to a document that its caller may delete, as references declare.',
   },
   'collections.explain': {
     module: 'features/collections/rules/explain-access',
@@ -472,11 +470,9 @@ function grant(
     case 'service':
       return (scope: Scope | CallerScope) => servicesBehind(scope)[row.service]
     case 'ifActive':
-      return ifActive
     case 'inAnyState':
-      return inAnyState
     case 'ofTenant':
-      return ofTenant
+      return { ifActive, inAnyState, ofTenant }[row.opener]
     case 'tables':
       return (scope: AdminScope, ref: WorkspaceRef) => tables(checkRole(consumer, row, scope), ref)
     case 'purge':

@@ -340,6 +340,7 @@ const SIZES = {
   query_limit: COLLECTION_LIMITS.queryDocumentsMax,
   batch_bytes: COLLECTION_LIMITS.batchBytesMax,
   batch_ops: COLLECTION_LIMITS.batchOperationsMax,
+  cascade_documents: COLLECTION_LIMITS.cascadeDocumentsMax,
   schema_bytes: COLLECTION_LIMITS.schemaBytesMax,
   object_request_bytes: OBJECT_LIMITS.requestBytesMax,
   object_key_bytes: CORE_LIMITS.objectKeyBytesMax,

@@ -83,6 +83,9 @@ test('references: hold in the imported workspace, whichever collection was decla
   expect((await call('PUT', `/v1/schemas/${first.body.id}`, { as: operator, body: back })).status).toBe(200)
   const create = (of: Pick<TestWorkspace, 'service'>, collection: string, body: object) =>
     call('POST', `/v1/collections/${collection}/documents`, { as: of.service, body })
+  await declare('third', [{ field: 'about_id', collection: 'second', on_delete: 'cascade' }])
+  const { body: c } = await create(from, 'second', {})
+  await create(from, 'third', { about_id: c.id })
   const { body: a } = await create(from, 'first', {})
   const { body: b } = await create(from, 'second', { about_id: a.id })
   const path = `/v1/collections/first/documents/${a.id}`
@@ -92,6 +95,12 @@ test('references: hold in the imported workspace, whichever collection was decla
   const refused = await create(to, 'second', { about_id: '01890a5d-ac96-774b-bcce-b302099a8057' })
   expect(refused.body.code).toBe('reference_not_found')
   expect((await call('DELETE', path, { as: to.service })).body.code).toBe('reference_in_use')
+  const cascading = `/v1/collections/second/documents/${c.id}`
+  expect((await call('DELETE', cascading, { as: to.service })).status).toBe(200)
+  expect([await linesOf(to, 'third'), await linesOf(from, 'third')]).toEqual([
+    '',
+    expect.stringContaining(c.id),
+  ])
   const shown = await call('GET', `${path}?expand=about(),seconds(count)`, { as: to.service })
   expect(shown.body._expand).toMatchObject({ about: { id: b.id }, seconds: { count: 1 } })
 })

@@ -193,10 +193,11 @@ async function count(
   return withRelated(scope, reading, async (collection, inside, bound) => {
     const typed = applyDeclaration({ ...counted, filter: bound }, collection.declared)
     if (!isCounted) return { matched: 0, sample: [] }
-    const { rows, total = 0 } = await inLine(inside, collection, typed, () =>
-      collection.store.list(inside, collection, typed),
-    )
-    const cascades = verb === 'delete' ? await cascadesOf(inside, collection, typed.filter) : undefined
+    const read = async () => ({
+      ...(await collection.store.list(inside, collection, typed)),
+      cascades: verb === 'delete' ? await countTakenAlong(inside, collection, typed.filter) : undefined,
+    })
+    const { rows, total = 0, cascades } = await inLine(inside, collection, typed, read)
     return {
       matched: total,
       ...(cascades !== undefined && { cascades }),
@@ -206,7 +207,7 @@ async function count(
 }
 
 /** Rules may hide documents that a deletion takes along, so users learn nothing of their number. */
-const cascadesOf = async (scope: WorkspaceScope, collection: Collection, filter: Filter) =>
+const countTakenAlong = async (scope: WorkspaceScope, collection: Collection, filter: Filter) =>
   isPublicRole(scope.actor.role) || collection.store.kind === 'mongodb'
     ? undefined
     : countCascades(scope, collection, filter)

@@ -68,15 +68,16 @@ async function removeReferred(service: WorkspaceScope, name: string): Promise<bo
   const { tenantId, workspaceId } = service.ref
   const walk = `${tenantId}/${workspaceId}/${name}`
   let removed = 0
-  const hasMore = await repeatFor(servedMs, async () => {
+  await repeatFor(servedMs, async () => {
     const done = await withCollection(service, name, ['delete'], (collection, inside) =>
       expireCascading(inside, collection, WALKED.get(walk) ?? FIRST),
     )
     removed += done?.removed ?? 0
     if (done !== undefined) WALKED.set(walk, done.last)
-    return done !== undefined
+    else WALKED.delete(walk)
+    // Those that are protected are not tried again and again: the next round goes on behind them.
+    return done !== undefined && done.removed > 0
   })
-  if (!hasMore) WALKED.delete(walk)
   return removed > 0
 }
 

@@ -67,14 +67,18 @@ export function expiredStatement(
 export const matchingStatement = (collection: Collection, filter: Filter, limit: number): Sql =>
   sql`select id from ${tableOf(collection).name} where ${matching(collection, filter)} order by id limit ${limit}`
 
-/** Documents that stay and refer to some that are deleted. @param lock true if they are to be changed */
-export function stayingStatement(
-  { from, to, column }: ReferenceColumn,
-  doomed: IdsByName,
+/**
+ * Documents that refer to some. The limit within makes the planner use the index of the column for each of these.
+ * @param lock true if they are to be changed
+ */
+export function referringStatement(
+  { from, column }: ReferenceColumn,
+  ids: Iterable<string>,
   { limit, lock }: { readonly limit: number; readonly lock: boolean },
 ): Sql {
-  return sql`select id from ${tableOf(from).name} where ${column} = any(${uuids(doomed.get(to) ?? [])})
-    and not id = any(${uuids(doomed.get(from.name) ?? [])}) order by id limit ${limit} ${lock ? sql`for no key update` : sql``}`
+  return sql`select found.id from unnest(${uuids(ids)}) target (id) cross join lateral (
+      select id from ${tableOf(from).name} child where child.${column} = target.id limit ${limit} ${lock ? sql`for no key update` : sql``}
+    ) found limit ${limit}`
 }
 
 /** One statement, so that documents may refer to one another: foreign keys are compared at its end. Each has its event. */

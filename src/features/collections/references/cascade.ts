@@ -20,7 +20,7 @@ import {
   lockStatement,
   matchingStatement,
   type ReferenceColumn,
-  stayingStatement,
+  referringStatement,
   versionsStatement,
 } from '../postgres/cascade-statements.ts'
 import { conflictOf } from '../postgres/table-constraints.ts'
@@ -115,10 +115,8 @@ export async function countCascades(
   const limit = matching.length + max
   const doomed = await findDoomed(service, ofKind(edges, 'cascade'), { roots, limit })
   const counted = new Set<string>()
-  for (const edge of ofKind(edges, 'set_null').filter(({ to }) => doomed.has(to)))
-    for (const { id } of await service.rows<{ id: string }>(
-      stayingStatement(edge, doomed, { limit: max, lock: false }),
-    ))
+  for (const edge of ofKind(edges, 'set_null'))
+    for (const id of await findStaying(service, edge, { doomed, limit: max, lock: false }))
       counted.add(`${edge.from.name}/${id}`)
   return Math.min(max, sizeOf(doomed) - matching.length + counted.size)
 }
@@ -206,6 +204,8 @@ async function readEdges(
   const edges: Edge[] = []
   for (const row of found) {
     const from = await resolveAt(service, row)
+    // Its table has documents of the time before MongoDB was configured; the foreign key protects what they refer to.
+    if (from.store.kind !== 'postgresql') continue
     for (const reference of row.relations.filter(leading)) {
       const column = columnOf(reference, row.columns)
       if (column === undefined) continue
@@ -251,7 +251,8 @@ class Cascade {
       const index = written.length
       const made = await this.#makeGroup(group).catch((error: unknown) => {
         if (error instanceof Refused) throw error.from(index)
-        throw error instanceof Problem && changes.length > 1 ? error.with({ op_index: index }) : error
+        if (!(error instanceof Problem) || changes.length === 1) throw error
+        throw error.with({ op_index: index + Number(error.members['op_index'] ?? 0) })
       })
       written.push(...made)
     }
@@ -283,7 +284,7 @@ class Cascade {
    */
   async deleteAll(deletions: readonly Deletion[], which: 'own' | 'expired'): Promise<readonly Written[]> {
     const doomed = await this.#lockDoomed(deletions)
-    const versions = await this.#versionsOf(deletions, which)
+    const versions = await this.#readVersions(deletions, which)
     const blocking = await this.#findBlocking(doomed)
     if (blocking !== undefined) throw new Refused({ index: 0, ...blocking })
     const staying = await this.#lockStaying(doomed)
@@ -326,7 +327,7 @@ class Cascade {
   }
 
   /** @throws Refused if one is not there, or at another version */
-  async #versionsOf(deletions: readonly Deletion[], which: 'own' | 'expired'): Promise<readonly number[]> {
+  async #readVersions(deletions: readonly Deletion[], which: 'own' | 'expired'): Promise<readonly number[]> {
     const versions = new Map<string, number>()
     const byName = Map.groupBy(deletions, ({ collection }) => collection)
     for (const [collection, some] of byName) {
@@ -347,27 +348,23 @@ class Cascade {
 
   /** Some documents that stay and protect one that is to be deleted. */
   async #findBlocking(doomed: IdsByName): Promise<Conflict | undefined> {
-    const edges = ofKind(this.#edges, 'restrict').filter(({ to }) => doomed.has(to))
-    if (edges.length === 0) return undefined
-    const bounds = { limit: COLLECTION_LIMITS.referringShownMax, lock: false }
-    const found = await this.#service.batch(...edges.map((edge) => stayingStatement(edge, doomed, bounds)))
-    const index = found.findIndex((rows) => rows.length > 0)
-    const from = edges[index]?.from
-    return from && referencedBy(from, { ids: (found[index] ?? []).map(({ id }) => String(id)) })
+    const limit = COLLECTION_LIMITS.referringShownMax
+    for (const edge of ofKind(this.#edges, 'restrict')) {
+      const ids = await findStaying(this.#service, edge, { doomed, limit, lock: false })
+      if (ids.length > 0) return referencedBy(edge.from, { ids })
+    }
+    return undefined
   }
 
   /** The documents that stay without their reference: the fields to be null, by collection and id. */
   async #lockStaying(doomed: IdsByName): Promise<ReadonlyMap<string, FieldsById>> {
     const staying = new Map<string, FieldsById>()
+    const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
     let left = COLLECTION_LIMITS.cascadeDocumentsMax - sizeOf(doomed)
-    for (const edge of ofKind(this.#edges, 'set_null').filter(({ to }) => doomed.has(to))) {
+    for (const edge of ofKind(this.#edges, 'set_null')) {
       const { from, reference } = edge
-      const limit = COLLECTION_LIMITS.cascadeDocumentsMax + 1
-      const rows = await this.#service.rows<{ id: string }>(
-        stayingStatement(edge, doomed, { limit, lock: true }),
-      )
       const fields = staying.get(from.name) ?? new Map<string, readonly string[]>()
-      for (const { id } of rows) {
+      for (const id of await findStaying(this.#service, edge, { doomed, limit, lock: true })) {
         const known = fields.get(id)
         if (known === undefined) left -= 1
         if (left < 0) throw tooLarge()
@@ -401,6 +398,22 @@ async function findDoomed(
   const names = [...new Set([...roots.keys(), ...edges.flatMap(({ from, to }) => [from.name, to])])]
   const rows = await service.rows<{ n: number; id: string }>(doomedStatement(names, edges, { roots, limit }))
   return grouped(rows.map(({ n, id }) => [names[Number(n)] ?? '', id] as const))
+}
+
+/** Documents that refer to some that are to be deleted, and are not deleted themselves. @param limit of them */
+async function findStaying(
+  service: WorkspaceScope,
+  edge: Edge,
+  { doomed, limit, lock }: { readonly doomed: IdsByName; readonly limit: number; readonly lock: boolean },
+): Promise<string[]> {
+  const [targets, own] = [doomed.get(edge.to), doomed.get(edge.from.name)]
+  if (targets === undefined) return []
+  const most = limit + (own?.size ?? 0)
+  const found = await service.rows<{ id: string }>(referringStatement(edge, targets, { limit: most, lock }))
+  return found
+    .map(({ id }) => id)
+    .filter((id) => own?.has(id) !== true)
+    .slice(0, limit)
 }
 
 const tooLarge = () =>

@@ -23,7 +23,7 @@ const Inverse = Type.Optional(
 )
 const OnDelete = Type.Union([Type.Literal('restrict'), Type.Literal('cascade'), Type.Literal('set_null')], {
   description:
-    'Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes null.',
+    'Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`.',
 })
 const as = 'Name of the other document in `expand`.'
 
