@@ -231,7 +231,9 @@ export const deleteExpiredOf = (
       for (const { id } of rows) {
         const change = { verb: 'delete', collection: all, id, warnings: [] } as const
         const result = await writeChecked(inside, all.store, [change]).catch(keptIfTooLarge)
-        if (result === undefined) continue
+        // Those that nobody has looked at must not count as gone.
+        if (result === undefined)
+          throw new Problem('overloaded', { detail: 'Other writers were in the way.' })
         if (result === 'kept' || (isRefusal(result) && 'referenced' in result)) found.isReferred = true
         else if (!isRefusal(result)) found.removed += 1
       }

@@ -121,6 +121,17 @@ describe('users under rules', () => {
     ])
   })
 
+  test('anon key that may delete: takes along what it may not read', async () => {
+    const open = { anon: { read: true, delete: true } }
+    const parents = await here.declare({ schema: {}, access: open })
+    const children = await here.referring(parents.name, 'cascade')
+    const parent_id = await here.create(parents.name)
+    await here.create(children.name, { parent_id })
+    const deleted = await here.delete(parents.name, parent_id, workspace.anon)
+    expect([deleted.status, deleted.body]).toMatchObject([200, { id: parent_id }])
+    expect(await here.all(children.name)).toEqual([])
+  })
+
   test('dry run: a service key learns how many go along, a user does not', async () => {
     const parents = await here.declare({ schema: {}, access })
     const children = await here.referring(parents.name, 'cascade', { access })
@@ -191,6 +202,31 @@ describe('other writers at once', () => {
     expect(orphans).toEqual([])
     expect((await here.all(notes.name)).filter(({ parent_id }) => parent_id !== null)).toEqual([])
     expect(met).toBeGreaterThan(0)
+  })
+
+  test('references changed while parents are deleted: each deletion follows the one or the other', async () => {
+    const parents = await here.declare({ schema: {} })
+    const children = await here.referring(parents.name, 'cascade')
+    const ids = await here.createMany(parents.name, Array(40).fill({}))
+    await here.createMany(
+      children.name,
+      ids.map((parent_id) => ({ parent_id })),
+    )
+    const changing = (async () => {
+      const statuses = new Set<number>()
+      for (let n = 0; n < 6; n++) {
+        const on_delete = n % 2 ? 'cascade' : 'set_null'
+        const references = [{ field: 'parent_id', collection: parents.name, on_delete }]
+        statuses.add((await here.change(children.id, { references })).status)
+      }
+      return statuses
+    })()
+    const replies = await Promise.all(ids.map((id) => here.delete(parents.name, id)))
+    expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]))
+    expect(await changing).toEqual(new Set([200]))
+    expect(await here.all(parents.name)).toEqual([])
+    for (const { parent_id, _version } of await here.all(children.name))
+      expect([parent_id, _version]).toEqual([null, 2])
   })
 
   test('deletions whose documents overlap, and changes of them: each is made or refused, and nothing refers to none', async () => {
