@@ -49,6 +49,8 @@ const OWN_SUBJECTS: Readonly<Record<string, string>> = {
   'mcp/server-json.ts': 'a format of others',
   'objects/object-rules.ts': 'rules are asked for by name (docs/internals/requests.md)',
   'rules/lookups.ts': 'the statements of lookups',
+  'access/mcp-privileges.ts': 'rows of a table that would be too long in one file',
+  'postgres/whole-table.ts': 'the statements of whole tables',
   'authentication/roles-of-token.ts': 'what a token may do is asked for by name',
   'sandbox/fair-slots.ts': 'the yielding of slots, with a test of its own',
   'sandbox/reaper.ts': 'a program of its own in a shell',

@@ -15,6 +15,7 @@ import {
 } from '../core/policy.ts'
 import type { TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { type PlatformServices, servicesBehind } from './internals.ts'
+import { MCP_PRIVILEGES } from './mcp-privileges.ts'
 import {
   asSubject,
   ifActive,
@@ -95,6 +96,27 @@ export const PRIVILEGES = {
     from: DEVELOPERS,
     to: SERVICE,
     reason: 'Asks whether a collection has any document in PostgreSQL, before it is declared or deleted.',
+  },
+  'collections.whole_tables': {
+    module: 'features/collections/lifecycle/whole-collection',
+    opener: 'tables',
+    from: DEVELOPERS,
+    reason: 'Drops, empties and renames the table of a declaration in the transaction that changes its row.',
+  },
+  'collections.whole_documents': {
+    module: 'features/collections/lifecycle/whole-collection',
+    opener: 'inWorkspace',
+    from: DEVELOPERS,
+    to: SERVICE,
+    reason:
+      'Counts, deletes and renames all documents of a collection that is not declared; returns numbers only.',
+  },
+  'collections.users': {
+    module: 'features/collections/lifecycle/collection-users',
+    opener: 'inWorkspace',
+    from: DEVELOPERS,
+    to: ADMIN,
+    reason: 'Names what uses a collection that is dropped, emptied or renamed, and publishes that change.',
   },
   'collections.occupied': {
     module: 'features/collections/mongo/documents',
@@ -376,52 +398,7 @@ export const PRIVILEGES = {
     reason:
       'Counts what the workspace did and has, for a key or token with the scope for it; returns numbers only.',
   },
-  'mcp.hosted': {
-    module: 'mcp/hosted/hosted-access',
-    opener: 'inAnyState',
-    to: ADMIN,
-    reason: 'Serves a client whose token names this server.',
-  },
-  'mcp.calls': {
-    module: 'features/mcp-servers/calls/call-tool',
-    opener: 'inRole',
-    from: ADMINS,
-    to: SERVICE,
-    reason: 'Runs a data operation for a tool, which can do no more than a service key.',
-  },
-  'mcp.results': {
-    module: 'features/mcp-servers/calls/kept-results',
-    opener: 'inRole',
-    from: ADMINS,
-    to: SERVICE,
-    reason: 'Keeps large results, which hold documents, for the principal of the call.',
-  },
-  'mcp.collections': {
-    module: 'features/mcp-servers/tool-providers/collections',
-    opener: 'inRole',
-    from: VIEWERS,
-    to: SERVICE,
-    reason: 'Lists names of collections that were never declared.',
-  },
-  'mcp.watches': {
-    module: 'features/mcp-servers/watch-resources',
-    opener: 'inRole',
-    from: ADMINS,
-    to: SERVICE,
-    reason: 'Tells clients that a document or an object has changed, and not how.',
-  },
-  'mcp.images': {
-    module: 'features/mcp-servers/images/image-servers',
-    opener: 'service',
-    service: 'imageServers',
-    reason: 'Starts servers of images in the share of the workspace.',
-  },
-  'mcp.call_log': {
-    module: 'features/mcp-servers/calls/call-log',
-    opener: 'service',
-    service: 'callQueue',
-    reason: 'Appends to the log of calls of the workspace.',
-  },
+  ...MCP_PRIVILEGES,
 } as const satisfies Readonly<Record<string, Privilege>>
 
 export type Consumer = keyof typeof PRIVILEGES

@@ -8,8 +8,17 @@ import type { Command } from 'commander'
 import { parseFrames } from './client.ts'
 import { jsonArgument } from './json-argument.ts'
 import { saveResponse } from './save-response.ts'
-import { callerPath, serviceClient } from './settings.ts'
-import { addVerb, type Flag, printJson } from './verb.ts'
+import { callerPath, serviceClient, workspaceClient } from './settings.ts'
+import {
+  addVerb,
+  type Flag,
+  printJson,
+  refuseWithoutYes,
+  WORKSPACE,
+  type WorkspaceOption,
+  YES_FLAG,
+  type YesOption,
+} from './verb.ts'
 
 const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(name)}`
 const documents = (name: string) => `${collectionPath(name)}/documents`
@@ -237,6 +246,55 @@ interface List {
 
 const printLine = (value: object): void => void process.stdout.write(`${JSON.stringify(value)}\n`)
 
+/** Drops or truncates. @returns the exit code: 1 without `--yes` */
+const removeAll =
+  (verb: 'drop' | 'truncate') =>
+  async (name: string, { workspace, yes }: WorkspaceOption & YesOption): Promise<number> => {
+    const isDrop = verb === 'drop'
+    const documents = `all documents of the collection ${name}`
+    if (yes !== true)
+      return refuseWithoutYes('This deletes for ever:', [documents, ...(isDrop ? ['its declaration'] : [])])
+    const { client, workspace_id } = await workspaceClient(workspace)
+    const query = new URLSearchParams({ workspace_id, confirm: name })
+    if (isDrop) await client.call('DELETE', `${collectionPath(name)}?${query}`)
+    else await client.call('POST', `${collectionPath(name)}/truncate?${query}`)
+    process.stdout.write(`${name} ${isDrop ? 'dropped' : 'truncated'}\n`)
+    return 0
+  }
+
+async function rename(name: string, to: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  await client.post(`${collectionPath(name)}/rename`, { workspace_id, to })
+  process.stdout.write(`${name} renamed to ${to}\n`)
+  return 0
+}
+
+/** The verbs that change whole collections, with the rights of an admin. */
+function wholeVerbs(collection: Command): void {
+  const flags = [WORKSPACE, YES_FLAG]
+  addVerb(
+    collection,
+    'drop <name>',
+    'Drop a collection: delete its documents, its declaration and its indexes.',
+    removeAll('drop'),
+    flags,
+  )
+  addVerb(
+    collection,
+    'truncate <name>',
+    'Delete all documents of a collection, and keep its declaration.',
+    removeAll('truncate'),
+    flags,
+  )
+  addVerb(
+    collection,
+    'rename <name> <to>',
+    'Rename a collection. References and lookups of other declarations follow.',
+    rename,
+    [WORKSPACE],
+  )
+}
+
 /** The verbs that change single documents. */
 function documentVerbs(collection: Command): void {
   addVerb(collection, 'add <name> <json>', 'Create a document.', add, [
@@ -265,6 +323,7 @@ function documentVerbs(collection: Command): void {
 export function collectionVerbs(program: Command): void {
   const collection = program.command('collection').description('Manage documents of a collection.')
   documentVerbs(collection)
+  wholeVerbs(collection)
   addVerb(
     collection,
     'list <name> [filters...]',

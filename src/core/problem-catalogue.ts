@@ -343,6 +343,11 @@ export const PROBLEMS = {
     'More documents match than the request allows',
     'Restrict the filter, or send a higher `max_documents`. Nothing was changed.',
   ),
+  collection_reset: row(
+    409,
+    'The collection was dropped, truncated or renamed',
+    'Read the list again, by the name that the collection has now, and subscribe from its position.',
+  ),
   atomic_not_supported: row(
     400,
     'The store does not support atomic batches',

@@ -5,6 +5,7 @@ import { listMetrics, queryTenant } from './analytics/analytics-api.ts'
 import { listUsage } from './analytics/usage-api.ts'
 import * as archives from './archives/archives-api.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
+import * as collections from './collections/lifecycle/lifecycle-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
@@ -121,6 +122,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   oauth.deleteOAuthClient,
   oauth.rotateIssuerKeys,
   explainAccess,
+  collections.dropCollection,
+  collections.truncateCollection,
+  collections.renameCollection,
   schemas.createSchema,
   schemas.getSchema,
   schemas.listSchemas,

@@ -161,7 +161,17 @@ const stateOf = (kind: 'tenant' | 'workspace') => async (world: Target) => {
 const prepared = (prepare: NonNullable<Trial['prepare']>): readonly Trial[] => [{ prepare }]
 
 /** Operations that need nothing but the resources of the sweep are left out. */
+/** A collection exists as soon as it has a document. */
+const withDocument =
+  (collection: string) =>
+  async ({ workspace: { service: as } }: World) => {
+    await ok(call('POST', `/v1/collections/${collection}/documents`, { as, body: {} }))
+    return {}
+  }
+
 const TRIALS: Readonly<Record<string, readonly Trial[]>> = {
+  'collection.truncate': [{ prepare: withDocument('truncated') }],
+  'collection.rename': [{ prepare: withDocument('renamed') }],
   'tenant.suspend': prepared((world) => setSuspended(world, false)),
   'workspace.suspend': prepared((world) => setSuspended(world, false)),
   'tenant.resume': prepared((world) => setSuspended(world, true)),

@@ -15,6 +15,8 @@ export const KEPT: readonly string[] = [
     'collection.batch',
     'batch.run',
     'schema.create',
+    'collection.truncate',
+    'collection.rename',
   ],
   ...[
     'api_key.create',

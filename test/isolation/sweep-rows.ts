@@ -245,6 +245,20 @@ export const ROWS: Readonly<Record<string, Row>> = {
     }),
     foreign: 'not_found',
   },
+  'collection.drop': {
+    path: ({ workspace }) => `/v1/collections/dropped?confirm=dropped&workspace_id=${workspace.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'collection.truncate': {
+    path: ({ workspace }) =>
+      `/v1/collections/truncated/truncate?confirm=truncated&workspace_id=${workspace.workspaceId}`,
+    foreign: 'not_found',
+  },
+  'collection.rename': {
+    path: () => '/v1/collections/renamed/rename',
+    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, to: unique('c') }),
+    foreign: 'not_found',
+  },
   'schema.create': {
     path: () => '/v1/schemas',
     body: ({ workspace }) => ({
@@ -396,6 +410,8 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     as: workspace.service,
     body: { by: 'us' },
   })
+  for (const collection of ['dropped', 'truncated', 'renamed'])
+    await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
   const bulkChange = await call('POST', '/v1/collections/secrets/update-many', {
     as: workspace.service,
     body: { filter: { by: 'nobody' }, data: { by: 'us' } },

@@ -39,10 +39,10 @@ const demand = (name: string, pattern: RegExp): ProseRule => ({
 
 /** The first words that a summary of an operation or a description of a command may have. */
 export const IMPERATIVE_VERBS = words(`
-  Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Encrypt End
+  Activate Append Approve Call Cancel Check Configure Confirm Copy Count Create Decide Declare Decrypt Delete Deploy Drop Encrypt End
   Explain Export Import Invite Invoke List Merge Move Patch Pause Preview Publish Query Read Refresh Register Remove
-  Renew Replace Require Rerun Reset Restore Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
-  Subscribe Suspend Test Update Verify Write`)
+  Rename Renew Replace Require Rerun Reset Restore Resume Retry Return Revoke Rotate Run Send Set Sign Simulate Skip Start Store Stream
+  Subscribe Suspend Test Truncate Update Verify Write`)
 
 export const beginsWithVerb = (verbs: readonly string[] = IMPERATIVE_VERBS) =>
   demand('begins with an imperative verb', new RegExp(`^(?:${verbs.join('|')}) \\S`))

@@ -25,6 +25,12 @@ export interface LiveQuery {
   readonly selection: Selection | undefined
 }
 
+/** How the topics of events begin that tell of whole collections. */
+const RESETS = 'platform.collection.'
+
+/** The topics of what a live query is told of. */
+export const topicsOf = (name: string): readonly string[] => [`collections.${name}.*`, `${RESETS}*`]
+
 /** The kinds of frames that a live query sends. */
 type Frame = 'enter' | 'update' | 'leave' | 'delete'
 
@@ -65,6 +71,8 @@ export class LiveResult {
   readonly #scope: WorkspaceScope
   readonly #name: string
   readonly #query: LiveQuery
+  /** Set once the collection was dropped, truncated or renamed. */
+  #ended: Problem | undefined
   /** For `streamCheckMs`, as rights in all streams. */
   readonly #bounds = new LRUCache<'now', Bounds>({ max: 1, ttl: ACCESS_LIMITS.streamCheckMs })
   /** By id, whether the subscriber was shown the document last. Without `max`, which would allocate memory for all of them. */
@@ -81,9 +89,10 @@ export class LiveResult {
 
   /**
    * Reads again what the caller may read.
-   * @throws Problem `forbidden` if it is nothing, `not_supported`, or one of the filter that does not fit the declaration
+   * @throws Problem `collection_reset`; `forbidden` if it is nothing, `not_supported`, or one of the filter that does not fit the declaration
    */
   async check(): Promise<Bounds> {
+    if (this.#ended !== undefined) throw this.#ended
     const inside = await resolveLookups(this.#scope, [this.#name])
     const collection = await resolveCollection(inside, this.#name)
     requireCollectionRights(inside, collection, ['read'])
@@ -103,6 +112,8 @@ export class LiveResult {
 
   /** The frame for a change; false if the subscriber is not told. */
   verdict(entry: Entry): string | false | Promise<string | false> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended)
+    if (entry.topic.startsWith(RESETS)) return this.#reset(entry)
     const { role } = this.#scope.actor
     if (isPublicRole(role) && entry.readers?.[role] !== true) return false
     const bounds = this.#bounds.get('now')
@@ -112,6 +123,18 @@ export class LiveResult {
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  /**
+   * Tells that the documents which the subscriber was shown are gone from under this name: a `gap`, after which clients read the list anew.
+   * The stream ends when it is checked next.
+   */
+  #reset(entry: Entry): string | false {
+    const { name, before } = JSON.parse(entry.text).data.collection as { name: string; before?: string }
+    if (name !== this.#name && before !== this.#name) return false
+    const verb = entry.topic.slice(RESETS.length)
+    this.#ended = new Problem('collection_reset', { detail: `The collection ${this.#name} was ${verb}.` })
+    return frame({ id: entry.id, event: 'gap', data: { after: entry.id, earliest: entry.id } })
   }
 
   #frameOf(entry: Entry, bounds: Bounds): string | false {

@@ -5,7 +5,7 @@ import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { CollectionName } from '../collections/document.ts'
 import { Filters, Select } from '../collections/documents-api.ts'
-import { LiveResult, refuseListParameters } from '../collections/live-query.ts'
+import { LiveResult, refuseListParameters, topicsOf } from '../collections/live-query.ts'
 import { readSelection } from '../collections/query/order-and-selection.ts'
 import { readFilters } from '../collections/query/url.ts'
 import { eventsIn } from './events.ts'
@@ -50,7 +50,7 @@ export const subscribeToQuery = workspaceOperation({
     }
     await checkAccess()
     const feed = await eventsIn(scope).subscribe({
-      topics: [`collections.${name}.*`],
+      topics: topicsOf(name),
       ownWorkspace: true,
       ...(after !== undefined && { after }),
       filter: (entry) => result.verdict(entry),

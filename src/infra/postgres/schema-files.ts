@@ -52,6 +52,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0008-expiry-index.sql',
   'infra/postgres/migrations/0009-trigrams.sql',
   'infra/postgres/migrations/0010-bulk-change-events.sql',
+  'infra/postgres/migrations/0011-renamed-collections.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

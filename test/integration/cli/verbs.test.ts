@@ -42,6 +42,18 @@ test('collection add and list: new collection: listed', async () => {
   })
 })
 
+test('collection rename, truncate and drop: need --yes for what cannot be restored', async () => {
+  await json('collection', 'add', 'drafts', '{}')
+  expect(await tenon('collection', 'rename', 'drafts', 'sketches')).toBe('drafts renamed to sketches\n')
+  const refused = await run('collection', 'truncate', 'sketches')
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('Add --yes to confirm.')])
+  expect((await json('collection', 'list', 'sketches')).data).toHaveLength(1)
+  expect(await tenon('collection', 'truncate', 'sketches', '--yes')).toBe('sketches truncated\n')
+  await json('collection', 'add', 'sketches', '{}')
+  expect(await tenon('collection', 'drop', 'sketches', '--yes')).toBe('sketches dropped\n')
+  expect((await json('collection', 'list', 'sketches')).data).toEqual([])
+})
+
 test('collection add, patch and batch: upserts, chosen ids, operators, all changes or each by itself', async () => {
   const body = {
     ...{ workspace_id: workspace.workspaceId, collection: 'people', store: 'relational' },

@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { Executions } from '../../support/fixtures/executions.ts'
 import { deployed, resultOf } from '../../support/fixtures/functions.ts'
 import { call, createTestWorkspaceWithStorage, type TestWorkspace } from '../../support/fixtures/tenants.ts'
@@ -27,7 +28,8 @@ async function run(page: string) {
     TENON_SERVICE_KEY: workspace.service['apikey'],
   }
   // Answers have no line break at their end.
-  const commands = blocks(page, 'sh').map((block) => `${block}\necho`)
+  const requests = blocks(page, 'sh').filter((block) => !block.startsWith('npx tenon'))
+  const commands = requests.map((block) => `${block}\necho`)
   const { stdout } = await promisify(execFile)('bash', ['-c', commands.join('\n')], { env })
   const lines = stdout.split('\n').filter((line) => line !== '')
   return lines.map((line) => JSON.parse(line))
@@ -95,4 +97,18 @@ test('page of collections: a patch, operators, and a document under a chosen id'
   })
   expect(changed.seen_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   expect(status).toBe(201)
+})
+
+test('page of collections: a collection is renamed, truncated and dropped by the command line', async () => {
+  const env = operatorEnv(workspace)
+  const block = blocks('docs/collections.md', 'sh').find((one) => one.startsWith('npx tenon')) ?? ''
+  const printed: string[] = []
+  for (const [, command = ''] of block.matchAll(/^npx tenon (.*)$/gm)) {
+    const args = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '')
+    const { code, stdout, stderr } = await runCommand(args, { env })
+    expect(code, stderr).toBe(0)
+    if (!stdout.startsWith('{')) printed.push(`# ${stdout.trim()}`)
+  }
+  expect(printed).toEqual(block.split('\n').filter((line) => line.startsWith('#')))
+  expect(printed).toHaveLength(3)
 })

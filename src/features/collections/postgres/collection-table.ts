@@ -345,7 +345,7 @@ const DOCUMENT_QUOTAS = ['document_bytes', 'documents']
  * The quotas of documents that the workspace has not, so that no trigger need count them. A transaction that sets one waits for
  * this one, and then sees the table.
  */
-async function unlimitedQuotas(tables: Statements): Promise<string[]> {
+export async function unlimitedQuotas(tables: Statements): Promise<string[]> {
   const locks = DOCUMENT_QUOTAS.map(
     (name) =>
       sql`select pg_advisory_xact_lock_shared(tenon.quota_lock(tenon.tenant(), tenon.workspace(), ${name}))`,

@@ -38,7 +38,7 @@ export interface DeclaredRow extends DeclarationRow, Pick<Schema, 'tenant_id' | 
 }
 
 /** Excludes writers of undeclared documents, who find the declaration afterwards (`tenon.refuse_declared`). */
-const lockCollection = ({
+export const lockCollection = ({
   tenant_id,
   workspace_id,
   collection,

@@ -1,0 +1,85 @@
+/** Operations on whole collections: drop, truncate and rename. */
+
+import Type from 'typebox'
+import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { ADMINS, DEVELOPERS } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { bodyProblem, findRow } from '../../operation-helpers.ts'
+import { ACTIVE } from '../../tenants/active.ts'
+import { CollectionName } from '../document.ts'
+import {
+  dropCollection as drop,
+  renameCollection as rename,
+  truncateCollection as truncate,
+} from './whole-collection.ts'
+
+const OF_COLLECTION = { name: CollectionName, workspace_id: Ref('workspace') }
+const CONFIRMED = {
+  ...OF_COLLECTION,
+  confirm: Type.String({
+    maxLength: 200,
+    description: 'Name of the collection once more, since this cannot be undone.',
+  }),
+}
+
+export const dropCollection = adminOperation({
+  name: 'collection.drop',
+  summary: 'Drop a collection: delete its documents, its declaration and its indexes',
+  roles: ADMINS,
+  recentProof: true,
+  input: Input(CONFIRMED),
+  output: Type.Object({ name: CollectionName, dropped: Type.Literal(true) }),
+  http: { method: 'DELETE', path: '/v1/collections/{name}' },
+  run: async (scope, { name, workspace_id, confirm }) => {
+    requireConfirmed(name, confirm)
+    return drop(scope, { ref: await activeWorkspace(scope, workspace_id), name })
+  },
+})
+
+export const truncateCollection = adminOperation({
+  name: 'collection.truncate',
+  summary: 'Delete all documents of a collection at once, and keep its declaration',
+  roles: ADMINS,
+  recentProof: true,
+  input: Input(CONFIRMED),
+  output: Type.Object({ name: CollectionName, truncated: Type.Literal(true) }),
+  http: { method: 'POST', path: '/v1/collections/{name}/truncate' },
+  run: async (scope, { name, workspace_id, confirm }) => {
+    requireConfirmed(name, confirm)
+    return truncate(scope, { ref: await activeWorkspace(scope, workspace_id), name })
+  },
+})
+
+export const renameCollection = adminOperation({
+  name: 'collection.rename',
+  summary: 'Rename a collection; references and lookups of other declarations follow',
+  roles: DEVELOPERS,
+  input: Input({ ...OF_COLLECTION, to: CollectionName }),
+  output: Type.Object({ name: CollectionName, renamed_from: CollectionName }),
+  http: { method: 'POST', path: '/v1/collections/{name}/rename', body: '*' },
+  run: async (scope, { name, workspace_id, to }) => {
+    if (to === name)
+      throw bodyProblem('/to', 'is the present name', 'to is the present name of the collection.')
+    return rename(scope, { ref: await activeWorkspace(scope, workspace_id), name }, to)
+  },
+})
+
+function requireConfirmed(name: string, confirm: string): void {
+  if (confirm === name) return
+  const detail = 'is not the name of the collection'
+  throw new Problem('validation_failed', {
+    detail: `confirm ${detail}. Nothing was changed.`,
+    errors: [{ in: 'query', name: 'confirm', pointer: '/confirm', detail }],
+  })
+}
+
+/** @throws Problem `not_found` for a workspace that is not active, or that the caller does not reach */
+const activeWorkspace = (scope: AdminScope, id: string): Promise<WorkspaceRef> =>
+  findRow(
+    scope,
+    'workspace',
+    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
+  )
