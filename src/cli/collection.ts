@@ -282,7 +282,7 @@ function wholeVerbs(collection: Command): void {
   addVerb(
     collection,
     'truncate <name>',
-    'Delete all documents of a collection, and keep its declaration.',
+    'Truncate a collection: delete its documents, and keep its declaration.',
     removeAll('truncate'),
     flags,
   )

@@ -179,7 +179,7 @@ export const COLLECTION_LIMITS = {
   /** Documents of a collection that is declared when it has them. With more, the declaration is refused with `state_conflict`. */
   adoptedDocumentsMax: 200_000,
   /** Documents of a collection that is not declared, which is dropped, emptied or renamed. With more, that is refused with `state_conflict`. */
-  wholeDocumentsMax: 200_000,
+  wholeDocumentsMax: 100_000,
   /** Users of a collection that a refusal to drop, empty or rename it names. Further ones are left out. */
   usersNamedMax: 20,
 

@@ -41,7 +41,7 @@ export const dropCollection = adminOperation({
 
 export const truncateCollection = adminOperation({
   name: 'collection.truncate',
-  summary: 'Delete all documents of a collection at once, and keep its declaration',
+  summary: 'Truncate a collection: delete all of its documents, and keep its declaration',
   roles: ADMINS,
   recentProof: true,
   input: Input(CONFIRMED),
