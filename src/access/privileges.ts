@@ -97,6 +97,13 @@ export const PRIVILEGES = {
     to: SERVICE,
     reason: 'Asks whether a collection has any document in PostgreSQL, before it is declared or deleted.',
   },
+  'collections.infer': {
+    module: 'features/collections/schemas/infer-schema',
+    opener: 'inWorkspace',
+    from: DEVELOPERS,
+    to: SERVICE,
+    reason: 'Reads some documents to propose a schema; returns names and types of fields, and no values.',
+  },
   'collections.whole_tables': {
     module: 'features/collections/lifecycle/whole-collection',
     opener: 'tables',

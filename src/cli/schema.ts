@@ -1,4 +1,4 @@
-/** `tenon schema apply|update|list|show|delete`: declares collections from JSON files, and reads declarations. */
+/** `tenon schema apply|update|list|show|infer|delete`: declares collections from JSON files, and reads declarations. */
 
 import type { Command } from 'commander'
 import type { ApiClient } from './client.ts'
@@ -84,6 +84,12 @@ async function show(collection: string, { workspace }: WorkspaceOption): Promise
   return printJson(await client.get(`/v1/schemas/${id}`))
 }
 
+async function infer(collection: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const { schema } = await client.post<{ schema: unknown }>('/v1/schemas/infer', { workspace_id, collection })
+  return printJson({ collection, store: 'relational', schema })
+}
+
 async function remove(collection: string, { workspace }: WorkspaceOption): Promise<number> {
   const { client, workspace_id } = await workspaceClient(workspace)
   const id = idOf(await declaredIn(client, workspace_id), collection)
@@ -135,6 +141,13 @@ export function schemaVerbs(program: Command): void {
   )
   addVerb(schema, 'list', 'List declared collections.', list, [WORKSPACE])
   addVerb(schema, 'show <collection>', 'Print the declaration of a collection.', show, [WORKSPACE])
+  addVerb(
+    schema,
+    'infer <collection>',
+    'Preview a declaration with a schema for the documents of a collection.',
+    infer,
+    [WORKSPACE],
+  )
   addVerb(schema, 'delete <collection>', 'Delete a declared collection that has no documents.', remove, [
     WORKSPACE,
   ])

@@ -7,6 +7,7 @@ import * as archives from './archives/archives-api.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as collections from './collections/lifecycle/lifecycle-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
+import { inferSchema } from './collections/schemas/infer-schema.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
 import * as approvals from './flows/approvals/approvals.ts'
@@ -125,6 +126,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   collections.dropCollection,
   collections.truncateCollection,
   collections.renameCollection,
+  inferSchema,
   schemas.createSchema,
   schemas.getSchema,
   schemas.listSchemas,

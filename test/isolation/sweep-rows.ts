@@ -259,6 +259,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, to: unique('c') }),
     foreign: 'not_found',
   },
+  'schema.infer': {
+    path: () => '/v1/schemas/infer',
+    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, collection: 'secrets' }),
+    foreign: 'not_found',
+  },
   'schema.create': {
     path: () => '/v1/schemas',
     body: ({ workspace }) => ({

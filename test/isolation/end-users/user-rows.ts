@@ -17,7 +17,8 @@ const CLOSED_TO_USERS = {
     user.create user.get user.list user.update user.invite user.sign_out user.reset_factors user.delete user.export
     user.list_sessions user.end_session
     issuer.rotate_keys
-    collection.explain collection.drop collection.truncate collection.rename schema.create schema.get schema.list schema.update schema.delete
+    collection.explain collection.drop collection.truncate collection.rename
+    schema.infer schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
     quota.set quota.get service.configure service.get status.get
     audit.list audit.verify
