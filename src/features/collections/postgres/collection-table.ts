@@ -196,6 +196,47 @@ export const exclusionsWithout = (
 
 const indexName = ({ id }: Pick<TableDeclaration, 'id'>, name: string): Sql => Sql.identifier(`${id}_${name}`)
 
+/** How fields of all documents change beside their columns, in the same versions. */
+export interface FieldChange {
+  /** New names by former ones. Columns have the new names already. */
+  readonly renames: ReadonlyMap<string, string>
+  /** Values of fields, for documents that lack them. */
+  readonly values: ReadonlyMap<string, unknown>
+}
+
+const UNCHANGED: FieldChange = { renames: new Map(), values: new Map() }
+
+/** Renames fields in `extra`: all of them, and of others the nulls and what does not fit the column. */
+const renameInRest = (name: Sql, { renames }: FieldChange): Sql[] =>
+  [...renames].map(
+    ([
+      from,
+      to,
+    ]) => sql`update ${name} set extra = extra - ${from}::text || jsonb_build_object(${to}::text, extra -> ${from}::text)
+      where extra ? ${from}::text`,
+  )
+
+/** Gives values to documents without them: in `extra`, from where those of new columns are moved. */
+const fillRest = (name: Sql, before: readonly TableColumn[], { values }: FieldChange): Sql[] =>
+  [...values].map(([property, value]) => {
+    const column = before.find((one) => one.property === property)
+    const lacks = column === undefined ? sql`` : sql` and ${Sql.identifier(column.column)} is null`
+    return sql`update ${name} set extra = extra || jsonb_build_object(${property}::text, ${JSON.stringify(value)}::jsonb)
+      where not extra ? ${property}::text${lacks}`
+  })
+
+/** Moves these values to columns that were there before. */
+const fillColumns = (
+  name: Sql,
+  { before, after }: Readonly<Record<'before' | 'after', readonly TableColumn[]>>,
+  { values }: FieldChange,
+): Sql[] =>
+  after
+    .filter(
+      (column) => column.canonical === undefined && values.has(column.property) && includes(before, column),
+    )
+    .map((column) => moveToColumn(name, column))
+
 /**
  * Alters a table to the columns, indexes and policies of a new declaration, moves values between columns and `extra`, and
  * renames it, so that writers with the former declaration find no table.
@@ -206,6 +247,7 @@ export async function changeCollectionTable(
   tables: Statements,
   before: TableDeclaration,
   after: NewTable,
+  fields: FieldChange = UNCHANGED,
 ): Promise<Index[]> {
   const name = tableName(before)
   // Row-level security applies to the owner too. The table is locked, so no other transaction sees it without.
@@ -221,7 +263,8 @@ export async function changeCollectionTable(
   }))
   const created = isFilled ? [] : after.indexes.filter((index) => isNew(before, index))
   const at = { ...after, relation: before.relation }
-  await countingBytes(tables, before, after, () =>
+  const isWritten = fields.renames.size > 0 || fields.values.size > 0
+  await countingBytes(tables, { before, after, isWritten }, () =>
     tables.batch(
       ...dropPolicies(name),
       ...dropChecks(name, before.checks.length),
@@ -230,7 +273,10 @@ export async function changeCollectionTable(
       ...before.indexes
         .filter((index) => isNew(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
+      ...renameInRest(name, fields),
+      ...fillRest(name, before.columns, fields),
       ...changeColumns(name, before.columns, after.columns),
+      ...fillColumns(name, { before: before.columns, after: after.columns }, fields),
       ...created.map((index) => createIndex(at, index, after.declared)),
       ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
       ...setPolicies(name, after),
@@ -315,12 +361,15 @@ function conversion(type: TableColumn['type'], property: string, value: Sql): { 
  */
 async function countingBytes(
   tables: Statements,
-  before: TableDeclaration,
-  after: TableDeclaration,
+  {
+    before,
+    after,
+    isWritten,
+  }: { readonly before: TableDeclaration; readonly after: TableDeclaration; readonly isWritten: boolean },
   alter: () => Promise<unknown>,
 ): Promise<void> {
   const isUncounted =
-    canonical(before.columns) === canonical(after.columns) ||
+    (!isWritten && canonical(before.columns) === canonical(after.columns)) ||
     (await unlimitedQuotas(tables)).includes('document_bytes')
   if (isUncounted) {
     await alter()

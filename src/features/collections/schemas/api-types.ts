@@ -255,6 +255,28 @@ export const Changeable = {
   ttl: Type.Optional(Type.Union([Expiry, Type.Null()])),
 }
 
+/** Members of a change that say what becomes of the documents that there are. They are not part of the declaration. */
+export const FieldChanges = {
+  renamed_from: Type.Optional(
+    Type.Record(
+      Type.String({ minLength: 1, maxLength: 200 }),
+      Type.String({ minLength: 1, maxLength: 200 }),
+      {
+        maxProperties: COLLECTION_LIMITS.tableColumnsMax,
+        description:
+          'Former names of fields, by their new names: `{"label": "title"}`. Documents have the new names at once, in the same version. Those that are renamed already are left out.',
+      },
+    ),
+  ),
+  backfill: Type.Optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 200 }), Type.Unknown(), {
+      maxProperties: COLLECTION_LIMITS.tableColumnsMax,
+      description:
+        'Values of declared fields for documents that lack them: `{"status": "open"}`. They keep their versions, and no change events are published.',
+    }),
+  ),
+}
+
 export const Schema = Type.Object({
   id: Id('sch'),
   tenant_id: Id('ten'),

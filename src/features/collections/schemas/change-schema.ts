@@ -11,7 +11,7 @@ import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { type Check, requestedExclusions } from '../constraints/constraint.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { definitionOf } from '../postgres/collection-table.ts'
+import { definitionOf, type FieldChange } from '../postgres/collection-table.ts'
 import { type Reference, referencesOf, referringKey } from '../references/reference.ts'
 import { requireRightToWiden } from '../rules/access.ts'
 import type { DeclarationWarning } from '../rules/check-access.ts'
@@ -22,9 +22,17 @@ import { changeDeclaredTable, type DeclaredRow } from './declared-tables.ts'
 import {
   countMatching,
   ExistingDocumentsScan,
+  refuseTaken,
   validateConcurrent,
   validateExisting,
 } from './existing-documents.ts'
+import {
+  checkBackfill,
+  fieldChangeOf,
+  type RequestedFieldChanges,
+  renamesOf,
+  withRenamed,
+} from './field-changes.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
 import { prepare } from './schema-language.ts'
@@ -59,14 +67,20 @@ export async function changeSchema(
     collection,
     store,
     workspace_id,
+    renamed_from,
+    backfill,
     ...change
-  }: Change & Immutable & { readonly revision?: number | undefined },
+  }: Change & Immutable & RequestedFieldChanges & { readonly revision?: number | undefined },
 ): Promise<Changed> {
   return retryContended('Others change this declaration at the same time.', async () => {
-    const row = await read(scope, id)
-    checkImmutable(row, { collection, store, workspace_id })
-    checkRevision(row, revision)
-    await refuseWhileBuilding(scope, row)
+    const stored = await read(scope, id)
+    checkImmutable(stored, { collection, store, workspace_id })
+    checkRevision(stored, revision)
+    await refuseWhileBuilding(scope, stored)
+    const inMongo = hasDocumentStore(scope) && stored.store === 'document'
+    const requested = { renamed_from, backfill }
+    const renames = renamesOf(stored, requested, { schema: change.schema ?? stored.schema, inMongo })
+    const row = withRenamed(stored, renames)
     const { schema, mode, access } = row
     if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
     const request = {
@@ -78,7 +92,9 @@ export async function changeSchema(
     }
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
-    const changed = await tryChange(scope, row, request, built)
+    checkBackfill(requested, built, inMongo)
+    const fields = fieldChangeOf(row, renames, requested)
+    const changed = await tryChange(scope, row, request, { built, fields })
     if (changed === undefined) return undefined
     forget(scope, row, [...row.relations, ...built.references])
     // The change is committed, so whatever happens here must not make it look refused.
@@ -104,12 +120,15 @@ async function tryChange(
   scope: AdminScope,
   row: DeclaredRow,
   { mode, access }: DeclarationRequest,
-  built: BuiltDeclaration,
+  { built, fields }: { readonly built: BuiltDeclaration; readonly fields: FieldChange },
 ): Promise<Changed | undefined> {
   const ref = refOf(row)
-  const scan = new ExistingDocumentsScan({ declared: toDeclaration(row) }, built.prepared)
+  const values = Object.fromEntries(fields.values)
+  const scan = new ExistingDocumentsScan({ declared: toDeclaration(row) }, built.prepared, values)
+  const isScanned = needsValidation(row, built, mode)
+  if (isScanned && fields.renames.size > 0) throw renamedAlone()
   try {
-    const mark = needsValidation(row, built, mode) ? await validateExisting(scope, ref, scan) : undefined
+    const mark = isScanned ? await validateExisting(scope, ref, scan) : undefined
     return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
       const locked = await transaction.row(
@@ -117,8 +136,9 @@ async function tryChange(
       )
       if (locked === undefined) return undefined
       if (mark !== undefined) await validateConcurrent(transaction, ref, scan, mark)
-      if (isChanged(row, { mode, access }, built))
-        await changeDeclaredTable(transaction, row, { ...built, mode, access })
+      await refuseTaken(transaction, ref, toDeclaration(row), [...fields.renames.values()])
+      if (fields.renames.size + fields.values.size > 0 || isChanged(row, { mode, access }, built))
+        await changeDeclaredTable(transaction, row, { ...built, mode, access }, fields)
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
       const warned = withWarnings(schema, built)
@@ -132,6 +152,12 @@ async function tryChange(
     throw error
   }
 }
+
+const renamedAlone = () =>
+  new Problem('state_conflict', {
+    detail: 'Fields are renamed by a change that needs no look at the documents otherwise.',
+    hint: 'Send the change with `renamed_from` first, without other changes of the schema, and these in a second one.',
+  })
 
 /** False if the request declares what is declared already. */
 function isChanged(

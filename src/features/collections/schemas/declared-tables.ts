@@ -15,6 +15,7 @@ import {
   createCollectionTable,
   dropCollectionTable,
   exclusionsWithout,
+  type FieldChange,
   keysWithout,
   restoreForeignKeys,
   returnDocuments,
@@ -112,6 +113,7 @@ export async function changeDeclaredTable(
   transaction: AdminScope,
   row: DeclaredRow,
   changed: BuiltDeclaration & Pick<DeclaredRow, 'mode' | 'access'>,
+  fields: FieldChange,
 ): Promise<void> {
   const { columns, references } = changed
   const revision = row.revision + 1
@@ -124,7 +126,7 @@ export async function changeDeclaredTable(
   const foreignKeys = await keysOf({ references, columns })
   const tables = openTables(transaction, ref)
   const after = { ...changed, id: row.id, relation: `${row.id}_${revision}`, foreignKeys }
-  const indexesAfter = await changeCollectionTable(tables, before, after)
+  const indexesAfter = await changeCollectionTable(tables, before, after, fields)
   const exclusions = exclusionsWithout(after, before)
   await requireDisjoint(openDocuments(transaction, ref), after, { ...changed, exclusions })
   await tables.batch(...addExclusions(after, exclusions, changed.declared))

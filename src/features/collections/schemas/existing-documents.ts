@@ -2,6 +2,7 @@
 
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { shortPointer } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -55,6 +56,31 @@ export async function validateConcurrent(
 }
 
 /**
+ * Locks the table until the transaction ends, if fields are to get these names.
+ * @throws Problem `schema_incompatible` with documents that have such a field already, which is not declared
+ */
+export async function refuseTaken(
+  admin: AdminScope,
+  ref: WorkspaceRef,
+  { relation }: Declaration,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return
+  const [table, scope] = [tableName({ relation }), openDocuments(admin, ref)]
+  await scope.batch(sql`lock table ${table} in access exclusive mode`)
+  for (const name of names) {
+    const found = await scope.rows<{ id: string }>(sql`
+      select id from ${table} where extra ? ${name}::text order by id limit ${CORE_LIMITS.diagnosticsReturnedMax}`)
+    if (found.length === 0) continue
+    const [pointer, detail] = [`/${shortPointer(name)}`, 'is there already']
+    throw new Problem('schema_incompatible', {
+      detail: `Documents have a field ${name.slice(0, 100)} already, so no other can get the name.`,
+      members: { offending: found.map(({ id }) => ({ id, pointer, detail })) },
+    })
+  }
+}
+
+/**
  * The number of documents of a declaration that match, estimated if they are many.
  * @returns undefined if they are not in PostgreSQL, or too many to be counted in time
  */
@@ -94,13 +120,18 @@ export class ExistingDocumentsScan {
   readonly #own: Sql
   readonly #isDocumentStore: boolean
   readonly #schema: Prepared
+  readonly #values: Readonly<Record<string, unknown>>
   readonly #deadlineMs = Date.now() + COLLECTION_LIMITS.validationOfExistingMs
   readonly #budget = new CpuBudget(COLLECTION_LIMITS.validationOfExistingMs)
   readonly #invalid: InvalidDocument[] = []
   #examined = 0
 
-  /** @param existing under which the documents are stored */
-  constructor(existing: Existing, schema: Prepared) {
+  /**
+   * @param existing under which the documents are stored
+   * @param values that documents get which lack them
+   */
+  constructor(existing: Existing, schema: Prepared, values: Readonly<Record<string, unknown>> = {}) {
+    this.#values = values
     const rights = { permissions: ALL_RIGHTS, readers: { anon: false, user: false } }
     this.#schema = schema
     if ('undeclared' in existing) {
@@ -177,7 +208,7 @@ export class ExistingDocumentsScan {
     if (Date.now() > this.#deadlineMs) throw tooManyDocuments(this.#examined)
     if (this.#invalid.length >= CORE_LIMITS.diagnosticsReturnedMax) return
     this.#examined += 1
-    const result = this.#budget.run(() => evaluateDocument(this.#schema, fields))
+    const result = this.#budget.run(() => evaluateDocument(this.#schema, { ...this.#values, ...fields }))
     const [violation] = isPending(result)
       ? await evaluateInThread(scope, result, this.#budget).catch(costlyAsViolation)
       : result

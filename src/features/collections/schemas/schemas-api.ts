@@ -13,7 +13,7 @@ import { findRow, listPage } from '../../operation-helpers.ts'
 import { Job } from '../../tenants/jobs.ts'
 import { CollectionName } from '../document.ts'
 import { hasDocuments } from '../mongo/documents.ts'
-import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
+import { Changeable, COLUMNS, FieldChanges, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { type Changed, changeSchema, forget, withWarnings } from './change-schema.ts'
 import { declareOrAdopt, NEW_DECLARATION } from './declare-collection.ts'
 import { dropDeclaredTable } from './declared-tables.ts'
@@ -114,6 +114,7 @@ export const updateSchema = adminOperation({
     workspace_id: Type.Optional(Ref('workspace')),
     schema: Type.Optional(JsonSchema),
     ...Changeable,
+    ...FieldChanges,
     revision: Type.Optional(
       Type.Integer({
         minimum: 0,
