@@ -1,9 +1,20 @@
-/** `tenon schema apply|update|list|show|infer|delete`: declares collections from JSON files, and reads declarations. */
+/** `tenon schema apply|plan|export|update|list|show|infer|delete`: declares collections from JSON files, and reads declarations. */
 
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ApiClient } from './client.ts'
-import { readCallerFile, workspaceClient } from './settings.ts'
-import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { callerPath, readCallerFile, workspaceClient } from './settings.ts'
+import {
+  addVerb,
+  printJson,
+  printTable,
+  refuseWithoutYes,
+  WORKSPACE,
+  type WorkspaceOption,
+  YES_FLAG,
+  type YesOption,
+} from './verb.ts'
 
 /** The body of `POST /v1/schemas` without the workspace. */
 interface SchemaFile {
@@ -112,6 +123,89 @@ interface Changed {
 const resultOf = ({ id, revision, state, error }: Changed) =>
   revision === undefined ? `(${state}: ${error?.detail ?? id})` : `(revision ${revision})`
 
+/** All declarations of a file, or of the files `*.json` of a folder. */
+async function readAll(path: string): Promise<SchemaFile[]> {
+  if (!(await isFolder(path))) return readSchemas(path)
+  const names = (await readdir(callerPath(path))).filter((name) => name.endsWith('.json')).sort()
+  const all = await Promise.all(names.map((name) => readSchemas(join(path, name))))
+  return all.flat()
+}
+
+const isFolder = async (path: string): Promise<boolean> => (await stat(callerPath(path))).isDirectory()
+
+interface Plan {
+  readonly changes: readonly {
+    readonly collection: string
+    readonly member: string
+    readonly effect: string
+    readonly detail: string
+  }[]
+  readonly fingerprint: string
+}
+
+const readPlan = (client: ApiClient, body: object): Promise<Plan> =>
+  client.post<Plan>('/v1/schemas/plan', body)
+
+async function plan(path: string, { workspace }: WorkspaceOption): Promise<number> {
+  const schemas = await readAll(path)
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const { changes, fingerprint } = await readPlan(client, { workspace_id, schemas })
+  printTable(
+    ['COLLECTION', 'EFFECT', 'MEMBER', 'CHANGE'],
+    changes.map(({ collection, effect, member, detail }) => [collection, effect, member, detail]),
+  )
+  process.stdout.write(`Fingerprint: ${fingerprint}\n`)
+  return 0
+}
+
+interface ApplyOptions extends WorkspaceOption, YesOption {
+  readonly fingerprint?: string
+}
+
+/** Applies the declarations of a folder as planned, or those of a file one by one. */
+async function apply(path: string, options: ApplyOptions): Promise<number> {
+  const { workspace, fingerprint, yes } = options
+  if (fingerprint === undefined && !(await isFolder(path))) return write('apply')(path, options)
+  const schemas = await readAll(path)
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const planned = await readPlan(client, { workspace_id, schemas })
+  const deleting = planned.changes.filter(({ effect }) => effect === 'destructive')
+  if (deleting.length > 0 && yes !== true)
+    return refuseWithoutYes(
+      'This deletes for ever:',
+      deleting.map(({ collection, detail }) => `${collection}: ${detail}`),
+    )
+  const body = { workspace_id, schemas, fingerprint: fingerprint ?? planned.fingerprint }
+  const { applied } = await client.post<{ applied: readonly Applied[] }>('/v1/schemas/apply', body)
+  for (const { schema_id, collection, revision, operation_id } of applied) {
+    const building = operation_id === undefined ? '' : `, indexes: ${operation_id}`
+    process.stdout.write(`${schema_id} ${collection} (revision ${revision}${building})\n`)
+  }
+  if (applied.length === 0) process.stdout.write('Nothing to change.\n')
+  return 0
+}
+
+interface Applied {
+  readonly collection: string
+  readonly schema_id: string
+  readonly revision: number
+  readonly operation_id?: string
+}
+
+async function exportAll(folder: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const { schemas } = await client.get<{ schemas: readonly SchemaFile[] }>(
+    `/v1/schemas/export?workspace_id=${workspace_id}`,
+  )
+  await mkdir(callerPath(folder), { recursive: true })
+  for (const schema of schemas) {
+    const file = join(folder, `${schema.collection}.json`)
+    await writeFile(callerPath(file), `${JSON.stringify(schema, null, 2)}\n`)
+    process.stdout.write(`${file}\n`)
+  }
+  return 0
+}
+
 async function readSchemas(file: string): Promise<SchemaFile[]> {
   const text = await readCallerFile(file)
   try {
@@ -127,9 +221,27 @@ export function schemaVerbs(program: Command): void {
   const schema = program.command('schema').description('Manage declared collections.')
   addVerb(
     schema,
-    'apply <file>',
-    'Declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?, references?, checks?, exclude?, ttl?}, or a list of them. Declared collections are changed as by `schema update`.',
-    write('apply'),
+    'apply <path>',
+    'Declare the collections of a JSON file, or of the files *.json in a folder, which are planned first: {collection, store, schema, mode?, access?, indexes?, unique?, references?, checks?, exclude?, ttl?}, or a list of them. Declared collections are changed as by `schema update`.',
+    apply,
+    [
+      WORKSPACE,
+      ['--fingerprint <text>', 'Fingerprint of a plan. Nothing is done if anything has changed since.'],
+      YES_FLAG,
+    ],
+  )
+  addVerb(
+    schema,
+    'plan <path>',
+    'Preview the changes that the declarations of a file or folder make, with their effects.',
+    plan,
+    [WORKSPACE],
+  )
+  addVerb(
+    schema,
+    'export <folder>',
+    'Export all declarations, each to a JSON file that `schema apply` takes.',
+    exportAll,
     [WORKSPACE],
   )
   addVerb(

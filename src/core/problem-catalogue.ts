@@ -343,6 +343,11 @@ export const PROBLEMS = {
     'More documents match than the request allows',
     'Restrict the filter, or send a higher `max_documents`. Nothing was changed.',
   ),
+  plan_outdated: row(
+    409,
+    'Declarations have changed since the plan',
+    'Plan again, read the changes, and apply them with the new fingerprint. `applied`, if present, has what was done before.',
+  ),
   collection_reset: row(
     409,
     'The collection was dropped, truncated or renamed',

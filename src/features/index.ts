@@ -8,6 +8,7 @@ import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as collections from './collections/lifecycle/lifecycle-api.ts'
 import { explainAccess } from './collections/rules/explain-access.ts'
 import { inferSchema } from './collections/schemas/infer-schema.ts'
+import * as schemaPlans from './collections/schemas/plan-api.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
 import * as approvals from './flows/approvals/approvals.ts'
@@ -127,6 +128,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   collections.truncateCollection,
   collections.renameCollection,
   inferSchema,
+  schemaPlans.exportSchemas,
+  schemaPlans.planDeclarations,
+  schemaPlans.applySchemas,
   schemas.createSchema,
   schemas.getSchema,
   schemas.listSchemas,

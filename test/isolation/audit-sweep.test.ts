@@ -112,6 +112,8 @@ test('every changing operation: one audit entry with its status', async () => {
     // There are no such sessions.
     ['account.end_session', 404],
     ['user.end_session', 404],
+    // The sweep has made no plan.
+    ['schema.apply', 409],
     // The sweep sends JSON, which is no form.
     ['object.upload_form', 415],
     ...RUN_COMMANDS.map((name) => [name, 409]),

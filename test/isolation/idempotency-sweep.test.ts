@@ -14,12 +14,13 @@ beforeAll(async () => {
 
 /**
  * Refused here: DNS has no proof of the host name, the workspace has its one MCP server, the execution has ended, the account was never accepted, and
- * the MCP version needs no approval.
+ * the MCP version needs no approval; nothing was planned.
  */
 const REFUSED = [
   'tenant.retry',
   'workspace.retry',
   'host.verify',
+  'schema.apply',
   'mcp_server.create',
   'mcp_version.approve',
   'account.reset',

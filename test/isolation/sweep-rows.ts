@@ -5,6 +5,7 @@ import { DATA_ROWS, removeMany, uploadHeaders } from './sweep-rows-data.ts'
 import { askApproval, createTrigger, FLOW_ROWS, HOOKED, PAYLOAD, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
+import { SCHEMA_ROWS } from './sweep-rows-schemas.ts'
 import { ACCOUNT_ROWS, inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
 
 /** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
@@ -238,53 +239,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: ({ workspace }) => ({ payloads: [], tenant_id: workspace.tenantId }),
     foreign: 'not_found',
   },
-  'collection.explain': {
-    path: () => '/v1/collections/secrets/access/explain',
-    body: ({ workspace, documentId }) => ({
-      ...{ workspace_id: workspace.workspaceId, as: 'anon', op: 'read', id: documentId },
-    }),
-    foreign: 'not_found',
-  },
-  'collection.drop': {
-    path: ({ workspace }) => `/v1/collections/dropped?confirm=dropped&workspace_id=${workspace.workspaceId}`,
-    foreign: 'not_found',
-  },
-  'collection.truncate': {
-    path: ({ workspace }) =>
-      `/v1/collections/truncated/truncate?confirm=truncated&workspace_id=${workspace.workspaceId}`,
-    foreign: 'not_found',
-  },
-  'collection.rename': {
-    path: () => '/v1/collections/renamed/rename',
-    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, to: unique('c') }),
-    foreign: 'not_found',
-  },
-  'schema.infer': {
-    path: () => '/v1/schemas/infer',
-    body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, collection: 'secrets' }),
-    foreign: 'not_found',
-  },
-  'schema.create': {
-    path: () => '/v1/schemas',
-    body: ({ workspace }) => ({
-      workspace_id: workspace.workspaceId,
-      collection: unique('c'),
-      store: 'relational',
-      schema: {},
-    }),
-    foreign: 'not_found',
-  },
-  'schema.get': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
-  'schema.list': {
-    path: ({ workspace }) => `/v1/schemas?workspace_id=${workspace.workspaceId}`,
-    foreign: 'own_list',
-  },
-  'schema.update': {
-    path: ({ schemaId }) => `/v1/schemas/${schemaId}`,
-    body: () => ({ schema: { title: 'changed' } }),
-    foreign: 'not_found',
-  },
-  'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
+  ...SCHEMA_ROWS,
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
   ...DATA_ROWS,

@@ -1,6 +1,6 @@
 /** `tenon schema`: creates and changes collections from a file; an error is one line and exit code 1. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -61,5 +61,59 @@ test('schema apply and update: valid file: two collections, also twice; invalid 
       expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(reason) })
   } finally {
     await rm(dir, { recursive: true })
+  }
+})
+
+test('schema export, plan and apply of a folder: each change with its effect, and nothing the second time', async () => {
+  const workspace = await createTestWorkspace()
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-schemas-'))
+  const schemaVerb = (...args: string[]) =>
+    runCommand(['schema', ...args], { env: operatorEnv(workspace), callerDir: dir })
+  const file = (name: string) => join(dir, 'schemas', `${name}.json`)
+  try {
+    await writeFile(
+      join(dir, 'first.json'),
+      JSON.stringify({ collection: 'one', store: 'relational', schema: {} }),
+    )
+    await schemaVerb('apply', 'first.json')
+    expect((await schemaVerb('export', 'schemas')).stdout).toBe('schemas/one.json\n')
+    const unchanged = await schemaVerb('plan', 'schemas')
+    expect([unchanged.code, unchanged.stdout]).toEqual([
+      0,
+      expect.stringMatching(/Fingerprint: [0-9a-f]{32}\n$/),
+    ])
+    const one = JSON.parse(await readFile(file('one'), 'utf8'))
+    const schema = { properties: { n: { type: 'integer' } } }
+    await writeFile(file('one'), JSON.stringify({ ...one, schema, indexes: [{ fields: ['n'] }] }))
+    await writeFile(file('two'), JSON.stringify({ collection: 'two', store: 'relational', schema: {} }))
+    const { stdout: planned } = await schemaVerb('plan', 'schemas')
+    expect(planned).toMatch(
+      /^one +validate +schema .*\none +rewrite +schema .*\none +index +indexes .*\ntwo +instant +collection /m,
+    )
+    const old = /Fingerprint: (\w+)/.exec(unchanged.stdout)?.[1] ?? ''
+    const refused = await schemaVerb('apply', 'schemas', '--fingerprint', old)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('plan_outdated')])
+    const fingerprint = /Fingerprint: (\w+)/.exec(planned)?.[1] ?? ''
+    const applied = await schemaVerb('apply', 'schemas', '--fingerprint', fingerprint)
+    expect([applied.code, applied.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^sch_\w+ one \(revision 1\)\nsch_\w+ two \(revision 0\)\n$/),
+    ])
+    const again = await schemaVerb('apply', 'schemas')
+    expect([again.code, again.stdout]).toEqual([0, 'Nothing to change.\n'])
+    await writeFile(
+      file('two'),
+      JSON.stringify({
+        collection: 'two',
+        store: 'relational',
+        schema: {},
+        ttl: { field: '_created_at', after: '1d' },
+      }),
+    )
+    const unsure = await schemaVerb('apply', 'schemas')
+    expect([unsure.code, unsure.stderr]).toEqual([1, expect.stringContaining('Add --yes to confirm.')])
+    expect((await schemaVerb('apply', 'schemas', '--yes')).code).toBe(0)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
   }
 })

@@ -18,7 +18,7 @@ const CLOSED_TO_USERS = {
     user.list_sessions user.end_session
     issuer.rotate_keys
     collection.explain collection.drop collection.truncate collection.rename
-    schema.infer schema.create schema.get schema.list schema.update schema.delete
+    schema.infer schema.export schema.plan schema.apply schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
     quota.set quota.get service.configure service.get status.get
     audit.list audit.verify

@@ -77,24 +77,9 @@ export async function changeSchema(
     checkImmutable(stored, { collection, store, workspace_id })
     checkRevision(stored, revision)
     await refuseWhileBuilding(scope, stored)
-    const inMongo = hasDocumentStore(scope) && stored.store === 'document'
-    const requested = { renamed_from, backfill }
-    const renames = renamesOf(stored, requested, { schema: change.schema ?? stored.schema, inMongo })
-    const row = withRenamed(stored, renames)
-    const { schema, mode, access } = row
-    if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
-    const request = {
-      ...{ schema, mode, access, ...requestedOf(row.indexes, { references: row.relations, ttl: row.ttl }) },
-      ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ttl: row.ttl, ...change },
-      references: change.references === undefined ? row.relations : referencesOf(change.references),
-      ...{ workspaceId: row.workspace_id, collection: row.collection },
-      ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
-    }
-    const retryFailed = change.indexes !== undefined || change.unique !== undefined
-    const built = await buildDeclaration(scope, request, { ...row, retryFailed })
-    checkBackfill(requested, built, inMongo)
-    const fields = fieldChangeOf(row, renames, requested)
-    const changed = await tryChange(scope, row, request, { built, fields })
+    const prepared = await prepareChange(scope, stored, { ...change, renamed_from, backfill })
+    const { row, built } = prepared
+    const changed = await tryChange(scope, prepared)
     if (changed === undefined) return undefined
     forget(scope, row, [...row.relations, ...built.references])
     // The change is committed, so whatever happens here must not make it look refused.
@@ -103,6 +88,48 @@ export async function changeSchema(
       ? changed
       : { ...changed, schema: withWarnings(changed.schema, { warnings }) }
   })
+}
+
+/** A change that was checked, before anything is changed. */
+export interface PreparedChange {
+  /** The declaration before, in which fields have their new names already. */
+  readonly row: DeclaredRow
+  readonly request: DeclarationRequest
+  readonly built: BuiltDeclaration
+  readonly fields: FieldChange
+  /** True if documents may not fit the new schema. */
+  readonly isScanned: boolean
+}
+
+/**
+ * Checks a change, but for the documents.
+ * @param isPlanned true if what its references lead to may be declared before it
+ */
+export async function prepareChange(
+  scope: AdminScope,
+  stored: DeclaredRow,
+  { renamed_from, backfill, ...change }: Change & RequestedFieldChanges,
+  isPlanned = false,
+): Promise<PreparedChange> {
+  const inMongo = hasDocumentStore(scope) && stored.store === 'document'
+  const requested = { renamed_from, backfill }
+  const renames = renamesOf(stored, requested, { schema: change.schema ?? stored.schema, inMongo })
+  const row = withRenamed(stored, renames)
+  const { schema, mode, access } = row
+  if (change.access !== undefined) requireRightToWiden(scope, access, change.access)
+  const request = {
+    ...{ schema, mode, access, ...requestedOf(row.indexes, { references: row.relations, ttl: row.ttl }) },
+    ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ttl: row.ttl, ...change },
+    references: change.references === undefined ? row.relations : referencesOf(change.references),
+    ...{ workspaceId: row.workspace_id, collection: row.collection },
+    ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope), isRestored: isPlanned },
+  }
+  const retryFailed = change.indexes !== undefined || change.unique !== undefined
+  const built = await buildDeclaration(scope, request, { ...row, retryFailed })
+  checkBackfill(requested, built, inMongo)
+  const isScanned = needsValidation(row, built, request.mode)
+  if (isScanned && renames.size > 0) throw renamedAlone()
+  return { row, request, built, fields: fieldChangeOf(row, renames, requested), isScanned }
 }
 
 /** All processes read the declaration again, and what leads to the collections that it refers to. */
@@ -118,15 +145,12 @@ export function forget(
 /** @returns undefined if the declaration was changed concurrently */
 async function tryChange(
   scope: AdminScope,
-  row: DeclaredRow,
-  { mode, access }: DeclarationRequest,
-  { built, fields }: { readonly built: BuiltDeclaration; readonly fields: FieldChange },
+  { row, request, built, fields, isScanned }: PreparedChange,
 ): Promise<Changed | undefined> {
+  const { mode, access } = request
   const ref = refOf(row)
   const values = Object.fromEntries(fields.values)
   const scan = new ExistingDocumentsScan({ declared: toDeclaration(row) }, built.prepared, values)
-  const isScanned = needsValidation(row, built, mode)
-  if (isScanned && fields.renames.size > 0) throw renamedAlone()
   try {
     const mark = isScanned ? await validateExisting(scope, ref, scan) : undefined
     return await scope.transaction(async (transaction) => {
@@ -220,7 +244,7 @@ const read = (scope: AdminScope, id: string) =>
       from schemas where id = ${id}`,
   )
 
-function checkImmutable(row: DeclaredRow, named: Immutable): void {
+export function checkImmutable(row: DeclaredRow, named: Immutable): void {
   for (const name of ['collection', 'store', 'workspace_id'] as const) {
     if (named[name] === undefined || named[name] === row[name]) continue
     const detail = `is ${row[name]} for good`

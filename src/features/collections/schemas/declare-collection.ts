@@ -30,10 +30,10 @@ export const NEW_DECLARATION = {
   ...Changeable,
 }
 const NewDeclaration = Type.Object(NEW_DECLARATION)
-type NewDeclaration = Static<typeof NewDeclaration>
+export type NewDeclaration = Static<typeof NewDeclaration>
 
 /** With the defaults of absent members. */
-const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest => {
+export const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest => {
   const {
     mode = 'enforce',
     access = {},
@@ -68,14 +68,18 @@ const requestOf = (scope: AdminScope, input: NewDeclaration): DeclarationRequest
  * is refused, they move back.
  * @throws Problem `schema_incompatible` with documents that do not fit; `state_conflict` if there are too many
  */
-export async function declareOrAdopt(scope: AdminScope, input: NewDeclaration): Promise<Changed> {
+export async function declareOrAdopt(
+  scope: AdminScope,
+  input: NewDeclaration,
+  { isPart = false }: Pick<Declaring, 'isPart'> = {},
+): Promise<Changed> {
   const id = scope.newId('sch')
   requireRightToWiden(scope, undefined, input.access ?? {})
   const ref = await findWorkspace(scope, input)
   // An earlier attempt of the request may have moved them.
   const isMoved = (await scope.row(sql`select from schemas where id = ${id}`)) !== undefined
   if (!isMoved && (ref === undefined || !(await hasUndeclared(scope, ref, input.collection))))
-    return { schema: await declareCollection(scope, input, { id }) }
+    return { schema: await declareCollection(scope, input, { id, isPart }) }
   if (!isMoved && ref !== undefined) await adopt(scope, ref, input, id)
   const { workspace_id, ...declaration } = input
   try {
@@ -138,13 +142,21 @@ interface Declaring {
   readonly isRestored?: boolean
   /** True if the documents that the collection has move into the table. */
   readonly adopts?: boolean
+  /** True if the request does more than this, so that its output is another one. */
+  readonly isPart?: boolean
 }
 
 /** Creates a declaration with its table. @throws Problem as `schema.create` does; `conflict` if the id is taken */
 export async function declareCollection(
   scope: AdminScope,
   input: NewDeclaration,
-  { where = ACTIVE, id = scope.newId('sch'), isRestored = false, adopts = false }: Declaring = {},
+  {
+    where = ACTIVE,
+    id = scope.newId('sch'),
+    isRestored = false,
+    adopts = false,
+    isPart = adopts,
+  }: Declaring = {},
 ): Promise<Schema> {
   const request = { ...requestOf(scope, input), isRestored }
   const { mode, access, references, checks, ttl } = request
@@ -172,8 +184,8 @@ export async function declareCollection(
       throw occupied(input.collection)
     return withWarnings(row, built)
   }
-  // What adopts goes on, so its claim ends later.
-  const created = await (adopts ? scope.transaction(create, ref?.tenantId) : effectOnce(scope, create))
+  // The claim of a part ends later, that of the whole.
+  const created = await (isPart ? scope.transaction(create, ref?.tenantId) : effectOnce(scope, create))
   forget(scope, created, references)
   return created
 }

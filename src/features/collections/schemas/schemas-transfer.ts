@@ -17,19 +17,27 @@ type Row = Pick<
 
 const PAGE = 100
 
+const REQUESTED = sql`id, collection, store, schema, mode, access, indexes, relations as "references", checks, exclusions, ttl`
+
+const requestedFrom = ({ indexes, exclusions, ...declared }: Row) => ({
+  ...declared,
+  ...requestedOf(indexes, declared),
+  exclude: requestedExclusions(exclusions),
+})
+
 /** In the order of their ids. @param structure scope with the rights of an admin */
 export async function* allDeclarations(structure: WorkspaceScope) {
   const read = (after: string) =>
-    structure.rows<Row>(sql`
-      select id, collection, store, schema, mode, access, indexes, relations as "references", checks, exclusions, ttl
-      from schemas
-      where id > ${after} order by id limit ${PAGE}`)
-  for await (const { indexes, exclusions, ...declared } of allRows(PAGE, read, ({ id }) => id))
-    yield {
-      ...declared,
-      ...requestedOf(indexes, declared),
-      exclude: requestedExclusions(exclusions),
-    }
+    structure.rows<Row>(sql`select ${REQUESTED} from schemas where id > ${after} order by id limit ${PAGE}`)
+  for await (const row of allRows(PAGE, read, ({ id }) => id)) yield requestedFrom(row)
+}
+
+/** All declarations of a workspace in the order of their names, without their ids. */
+export async function readDeclarations(scope: AdminScope, { workspaceId }: WorkspaceRef) {
+  const rows = await scope.rows<Row>(
+    sql`select ${REQUESTED} from schemas where workspace_id = ${workspaceId} order by collection`,
+  )
+  return rows.map(({ id: _, ...row }) => requestedFrom(row as Row))
 }
 
 export const isDeclared = async (
