@@ -227,3 +227,23 @@ test('too many documents without a declaration: refused with the way to delete t
   expect([dropped.status, dropped.body]).toEqual([200, { name, dropped: true }])
   expect(await idsIn(name)).toEqual([])
 })
+
+test('reader of an earlier moment, such as an export of the workspace: finds no table after a truncation, rather than no documents', async () => {
+  const name = unique('c')
+  const id = await declare(name)
+  await create(name, { n: 1 })
+  const reader = await transaction(ws)
+  try {
+    await reader.query('rollback')
+    await reader.query('begin isolation level repeatable read')
+    await reader.query('set local role tenon_service')
+    await reader.query('select 1')
+    expect((await truncate(name)).status).toBe(200)
+    await expect(reader.query(`select count(*) from tenon_data."${id}"`)).rejects.toMatchObject({
+      code: '42P01',
+    })
+  } finally {
+    await reader.query('rollback')
+    await reader.end()
+  }
+})

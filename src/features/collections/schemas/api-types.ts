@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { Id, Time } from '../../../access/operation-builders.ts'
+import { AnyName, Id, Time } from '../../../access/operation-builders.ts'
 import { canonical, shortQuote } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -258,18 +258,14 @@ export const Changeable = {
 /** Members of a change that say what becomes of the documents that there are. They are not part of the declaration. */
 export const FieldChanges = {
   renamed_from: Type.Optional(
-    Type.Record(
-      Type.String({ minLength: 1, maxLength: 200 }),
-      Type.String({ minLength: 1, maxLength: 200 }),
-      {
-        maxProperties: COLLECTION_LIMITS.tableColumnsMax,
-        description:
-          'Former names of fields, by their new names: `{"label": "title"}`. Documents have the new names at once, in the same version. Those that are renamed already are left out.',
-      },
-    ),
+    Type.Record(AnyName, Type.String({ minLength: 1, maxLength: 200 }), {
+      maxProperties: COLLECTION_LIMITS.tableColumnsMax,
+      description:
+        'Former names of fields, by their new names: `{"label": "title"}`. Documents have the new names at once, in the same version. Those that are renamed already are left out.',
+    }),
   ),
   backfill: Type.Optional(
-    Type.Record(Type.String({ minLength: 1, maxLength: 200 }), Type.Unknown(), {
+    Type.Record(AnyName, Type.Unknown(), {
       maxProperties: COLLECTION_LIMITS.tableColumnsMax,
       description:
         'Values of declared fields for documents that lack them: `{"status": "open"}`. They keep their versions, and no change events are published.',

@@ -79,7 +79,7 @@ async function readFirst(
 }
 
 /** @param documents at least one */
-export function proposeSchema(documents: readonly Stored['fields'][]): SchemaObject {
+function proposeSchema(documents: readonly Stored['fields'][]): SchemaObject {
   return checkSchema(objectSchema(documents, 0))
 }
 

@@ -27,7 +27,7 @@ export type Planned = Omit<NewDeclaration, 'workspace_id'> & RequestedFieldChang
  */
 export const EFFECTS = ['instant', 'validate', 'rewrite', 'index', 'destructive'] as const
 
-export interface PlannedChange {
+interface PlannedChange {
   readonly collection: string
   /** The member of the declaration that differs; `collection` if it is new. */
   readonly member: string
