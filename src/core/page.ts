@@ -35,7 +35,7 @@ export function PageOf<T extends TSchema>(item: T) {
 }
 export type Page<T> = { data: T[]; page: Static<ReturnType<typeof PageOf>>['page'] }
 
-/** A page with the total number of items and the position of changes, if requested. */
+/** A page with the total number of items and the position of changes, if requested, and whether its order is approximate. */
 export function CountedPageOf<T extends TSchema>(item: T) {
   const total = Type.Optional(
     Type.Integer({ minimum: 0, description: 'Total number of items, if `count` requests it.' }),
@@ -46,7 +46,13 @@ export function CountedPageOf<T extends TSchema>(item: T) {
         'Position from which changes of the collection continue, if it is requested: `last_event_id` of a subscription.',
     }),
   )
-  return Type.Object({ data: Type.Array(item), page: Type.Object({ ...PageInfo, total, position }) })
+  const approximate = Type.Optional(
+    Type.Literal(true, {
+      description: 'True if more documents match than a search orders by their score.',
+    }),
+  )
+  const page = Type.Object({ ...PageInfo, total, position, approximate })
+  return Type.Object({ data: Type.Array(item), page })
 }
 export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof CountedPageOf>>['page'] }
 

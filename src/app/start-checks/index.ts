@@ -4,6 +4,7 @@ import type { Config } from '../../infra/config.ts'
 import type { MongoDocuments } from '../../infra/mongo/mongo.ts'
 import type { StatementExecutor } from '../../infra/postgres/database.ts'
 import { findIsolationFaults } from '../../infra/postgres/isolation.ts'
+import { findSlowSearches, MAKE_OPERATORS } from '../../infra/postgres/search-operators.ts'
 import type { ObjectClients } from '../../infra/s3/clients.ts'
 import type { Temporal } from '../../infra/temporal/temporal.ts'
 import type { Streams } from '../../infra/valkey/streams.ts'
@@ -29,6 +30,7 @@ export function openStartChecks(targets: CheckTargets): readonly StartCheck[] {
     sessionsCheck(config),
     ...installation.required,
     isolationCheck(database),
+    searchCheck(database),
     installation.clock,
     temporalCheck(targets.temporal),
     valkeyCheck(targets.streams),
@@ -48,3 +50,26 @@ const isolationCheck = (database: StatementExecutor): StartCheck => ({
       : { is: 'wrong', detail: faults.join(' ') }
   },
 })
+
+const searchCheck = (database: StatementExecutor): StartCheck => ({
+  name: 'search',
+  stops: [],
+  run: async () => {
+    const { isMissing, collections } = await findSlowSearches(database)
+    const declared = collections === 1 ? 'one collection' : `${collections} collections`
+    if (isMissing) {
+      const step = `A superuser of the database runs once: ${MAKE_OPERATORS}.`
+      return collections === 0
+        ? { is: 'good', detail: `no collection has a search; to search by an index: ${step}` }
+        : { is: 'warning', detail: `${declared} are searched without an index. ${step} ${DECLARE_AGAIN}` }
+    }
+    return collections === 0
+      ? { is: 'good', detail: 'row-level security lets searches use their indexes' }
+      : {
+          is: 'warning',
+          detail: `${declared} were declared without the operators of searches. ${DECLARE_AGAIN}`,
+        }
+  },
+})
+
+const DECLARE_AGAIN = 'Then remove `search` and `arrays` from their declarations, and declare them again.'

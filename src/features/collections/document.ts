@@ -56,6 +56,23 @@ export const SelectedDocument = Type.Intersect([
         description: 'Similarity of a text of the document with the one of `near`: above 0, at most 1.',
       }),
     ),
+    _distance: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        description: 'Metres from the place that the list is ordered by, along a great circle.',
+      }),
+    ),
+    _score: Type.Optional(
+      Type.Number({
+        description: 'Score of the document for `_search`, by the weights of its fields: 0 to 1.',
+      }),
+    ),
+    _highlight: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description:
+          'Parts of the texts of the document that `_search` has found, by field: HTML whose only tag is `<mark>`.',
+      }),
+    ),
     _expand: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
         description: 'Documents at the other end of references, by the names of `expand`.',
@@ -67,11 +84,26 @@ export const SelectedDocument = Type.Intersect([
 export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {
-  const { id: own, fields, version, created_at, updated_at, owner, similarity, warnings } = stored
+  const {
+    id: own,
+    fields,
+    version,
+    created_at,
+    updated_at,
+    owner,
+    similarity,
+    distance,
+    score,
+    highlight,
+    warnings,
+  } = stored
   const ours = {
     ...{ _created_at: created_at, _updated_at: updated_at, _version: version },
     ...(owner !== null && { _owner: owner }),
     ...(similarity !== undefined && { _similarity: similarity }),
+    ...(distance !== undefined && { _distance: distance }),
+    ...(score !== undefined && { _score: score }),
+    ...(highlight !== undefined && { _highlight: highlight }),
   }
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }

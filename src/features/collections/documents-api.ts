@@ -16,6 +16,7 @@ import { COLLECTION_LIMITS } from './limits.ts'
 import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
+import { takeBodyDistance, takeDistance } from './query/distance.ts'
 import { takeBodyNear, takeNear } from './query/near.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import {
@@ -26,6 +27,7 @@ import {
   readSort,
   SORT_FORMS,
 } from './query/order-and-selection.ts'
+import { takeBodySearch, takeSearch, takeShown } from './query/search.ts'
 import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
@@ -80,12 +82,18 @@ function fieldsFor(id: string, document: Fields): { readonly data: Fields; reado
     throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
   if (_version === undefined) return { data: fields }
   if (Number.isSafeInteger(_version)) {
-    const { _created_at, _updated_at, _owner, _warnings, _expand, _similarity, ...data } = fields
-    return { data, version: Number(_version) }
+    const own = Object.entries(fields).filter(([name]) => !ANSWERED.has(name))
+    return { data: Object.fromEntries(own), version: Number(_version) }
   }
   const errors = [{ in: 'body', name: '_version', pointer: '/_version', detail: 'is not a version' }] as const
   throw new Problem('validation_failed', { detail: '_version is not a version.', errors })
 }
+
+/** Members that a list or a read adds to a document. */
+const ANSWERED: ReadonlySet<string> = new Set([
+  ...['_created_at', '_updated_at', '_owner', '_warnings', '_expand'],
+  ...['_similarity', '_distance', '_score', '_highlight'],
+])
 
 /** The versions that both the headers and the body accept. @returns undefined for any */
 function versionsFor(when: Conditions, version: number | undefined): readonly number[] | undefined {
@@ -141,7 +149,10 @@ export const Select = Type.Optional(
   }),
 )
 export const Order = Type.Optional(
-  Type.String({ description: 'Sort keys, such as `a.desc,b.asc.nullsfirst`.' }),
+  Type.String({
+    description:
+      'Sort keys, such as `a.desc,b.asc.nullsfirst`; with a search also `_score.desc`, with `geo` also `_distance(52.52,13.405)`.',
+  }),
 )
 const EXPAND =
   'Documents at the other end of references to return in `_expand`, such as `customer(name),comments(body;order=_created_at.desc;size=5)`, or their number: `comments(count)`.'
@@ -152,7 +163,10 @@ export const Filters = Type.Optional(
     description:
       `Filters, each \`<field>=<operator>.<value>\`. Operators: ${OPERATOR_NAMES.join(', ')}; \`not.\` before one negates it.
       Groups: \`or=(a.eq.1,and(b.gt.2,c.is.null))\`, \`and\`, \`not.or\`. Through references: \`customer.plan=eq.pro\`, \`comments=some.(status.eq.open)\`,
-      \`comments=none.()\`. Search by similarity: \`title=near.mlik\`.`.replaceAll(/\s+/g, ' '),
+      \`comments=none.()\`. Search by similarity: \`title=near.mlik\`; by words: \`_search=wfts.fresh milk -skim\`.`.replaceAll(
+        /\s+/g,
+        ' ',
+      ),
   }),
 )
 
@@ -227,11 +241,14 @@ export const listDocuments = workspaceOperation({
     scope,
     { name, select, order, expand, filters = [], page_size, page_after, page_position, count },
   ) => {
-    const { near, filters: others } = takeNear(filters)
+    const { search, filters: others } = takeSearch(filters)
+    const far = takeDistance(others, order)
+    const { near, filters: rest } = takeNear(far.filters)
+    const shown = takeShown(search, { order: far.order, select })
     return readDocumentPage(scope, name, {
-      ...{ near, filter: readFilters(others, { joins: true }) },
-      order: order === undefined ? [] : readOrder(order),
-      selection: readSelection(select, 'query'),
+      ...{ near, search: shown.search, distance: far.distance, filter: readFilters(rest, { joins: true }) },
+      order: shown.order === undefined ? [] : readOrder(shown.order),
+      selection: readSelection(shown.select, 'query'),
       size: page_size ?? CORE_LIMITS.pageItemsDefault,
       after: page_after,
       count,
@@ -279,11 +296,19 @@ export const queryDocuments = workspaceOperation({
   output: CountedPageOf(SelectedDocument),
   http: { method: 'POST', path: '/v1/collections/{name}/query', body: '*', preferences: ['count'] },
   run: (scope, { name, filter = {}, sort = {}, limit, select, expand, after, count, position }) => {
-    const { near, filter: others } = takeBodyNear(filter)
+    const { search, filter: others } = takeBodySearch(filter)
+    const far = takeBodyDistance(others, sort)
+    const { near, filter: rest } = takeBodyNear(far.filters)
+    const shown = takeShown(search, { order: far.order, select })
     return readDocumentPage(scope, name, {
-      ...{ near, filter: readBodyFilter(others, { joins: true }) },
-      order: readSort(sort),
-      selection: readSelection(select, 'body'),
+      ...{
+        near,
+        search: shown.search,
+        distance: far.distance,
+        filter: readBodyFilter(rest, { joins: true }),
+      },
+      order: readSort(shown.order ?? {}),
+      selection: readSelection(shown.select, 'body'),
       size: limit ?? CORE_LIMITS.pageItemsDefault,
       after,
       count,

@@ -202,6 +202,20 @@ export const COLLECTION_LIMITS = {
   trigramsMax: 4,
   /** Characters of the text that `near` looks for. A longer one is refused with `filter_invalid`. */
   nearCharsMax: 200,
+  /** Arrays of a collection with an index of their elements. More are refused with `validation_failed`. */
+  arraysMax: 4,
+  /** Fields of a search. More are refused with `validation_failed`. */
+  searchFieldsMax: 8,
+  /** Documents of a collection whose declaration gets a search, since others wait while their words are computed. With more, the change is refused with `state_conflict`. */
+  searchDocumentsMax: 50_000,
+  /** Characters of the text of a search. A longer one is refused with `filter_invalid`. */
+  searchCharsMax: 1_000,
+  /** Documents that a search orders by their score. If more match, these are any of them, and the page says `approximate`. */
+  searchRankedMax: 10_000,
+  /** Documents of a collection that are searched without an index. With more, the search is refused with `not_supported`. */
+  searchWithoutIndexMax: 20_000,
+  /** Characters at the beginning of a text that a highlight is taken from. What is behind them is not highlighted. */
+  highlightCharsMax: 50_000,
   /** References of a collection. More are refused with `validation_failed`. */
   referencesMax: 10,
   /** Checks of a collection. More are refused with `validation_failed`. */

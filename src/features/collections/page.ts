@@ -10,9 +10,11 @@ import { listDigest } from '../operation-helpers.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { requireChanges } from './live-query.ts'
+import type { Distance } from './query/distance.ts'
 import type { Filter, OrderKey, Path } from './query/filter.ts'
 import type { Near } from './query/near.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
+import { BY_SCORE, checkSearch, type ShownSearch } from './query/search.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import type { Expansion } from './references/expand-syntax.ts'
 import { withRelated } from './references/related.ts'
@@ -32,6 +34,9 @@ export interface PageQuery {
   readonly expand?: readonly Expansion[]
   /** Gives the order: such a query has neither an order nor further pages. */
   readonly near?: Near | undefined
+  readonly search?: ShownSearch | undefined
+  /** As `near`. */
+  readonly distance?: Distance | undefined
   /** Requests the position from which changes continue. */
   readonly position?: boolean
 }
@@ -42,25 +47,33 @@ export async function readDocumentPage(
   name: string,
   request: PageQuery,
 ): Promise<CountedPage<SelectedDocument>> {
-  const { filter, size, count, near } = request
-  if (near !== undefined) checkNear(request)
-  const order = totalOrder(request.order)
-  const digest = listDigest(name, filter, order)
+  const { filter, size, count, near, search, distance } = request
+  if (near !== undefined) checkOnePage('near', request)
+  if (distance !== undefined) checkOnePage('_distance', request)
+  if (search !== undefined) checkSearch({ position: request.position === true, near: near !== undefined })
+  const order = search?.byScore === true ? BY_SCORE : totalOrder(request.order)
+  const digest = listDigest(name, filter, order, ...(search === undefined ? [] : [search.kind, search.text]))
   const after = request.after === undefined ? undefined : readCursor(scope, digest, request.after)
   const query = {
-    ...{ filter, order, limit: size + 1 },
+    ...{ filter, limit: size + 1 },
+    // Its key of the score is the search itself.
+    order: search?.byScore === true ? order.slice(1) : order,
     ...(after !== undefined && { after }),
     ...(count !== undefined && { count }),
     ...(near !== undefined && { near }),
+    ...(search !== undefined && { search }),
+    ...(distance !== undefined && { distance }),
   }
   // Before the documents are read: a change that they do not show yet comes after it, and one that they show may come again.
   const position = request.position === true ? await eventsIn(scope).position() : undefined
-  const { documents, rows, total, expanded, selection } = await withRelated(
+  const { documents, rows, total, expanded, selection, approximate } = await withRelated(
     scope,
     { name, rights: ['read'], filter },
     async (collection, inside, bound) => {
       if (position !== undefined) requireChanges(collection)
       if (near !== undefined) requireTrigrams(collection, near)
+      if (search !== undefined) requireSearch(collection)
+      if (distance !== undefined) requirePlaces(collection)
       const { selection, expand } = withSelected(
         { selection: request.selection, expand: request.expand ?? [] },
         collection,
@@ -77,8 +90,13 @@ export async function readDocumentPage(
     },
   )
   const last = documents.at(-1)
-  const hasMore = rows.length > size && last !== undefined && near === undefined
-  const shown = near === undefined ? selection : withSimilarity(selection)
+  const isOnly = near !== undefined || distance !== undefined
+  const hasMore = rows.length > size && last !== undefined && !isOnly
+  const shown = withShown(selection, [
+    ...(search?.shown ?? []),
+    ...(near === undefined ? [] : ['_similarity']),
+    ...(distance === undefined ? [] : ['_distance']),
+  ])
   const cursorValues = (stored: Stored) => order.map(({ path }) => (valueAt(stored, path) ?? null) as Json)
   return {
     data: documents.map((stored, index) =>
@@ -90,26 +108,32 @@ export async function readDocumentPage(
       has_more: hasMore,
       ...(total !== undefined && { total }),
       ...(position !== undefined && { position }),
+      ...(approximate && { approximate }),
     },
   }
 }
 
 /** A search by similarity says how similar each document is, whatever else is selected. */
-const withSimilarity = (selection: Selection | undefined): Selection | undefined =>
-  selection && new Map<string, Selection>([...selection, ['_similarity', new Map()]])
+const withShown = (selection: Selection | undefined, names: readonly string[]): Selection | undefined =>
+  selection && new Map<string, Selection>([...selection, ...names.map((name) => [name, new Map()] as const)])
 
-/** @throws Problem `filter_invalid` for a parameter that a search by similarity does not take */
-function checkNear({ order, after, count, position }: PageQuery): void {
+/** @throws Problem `filter_invalid` for a parameter that an order of one page does not go with */
+function checkOnePage(
+  kind: 'near' | '_distance',
+  { order, after, count, position, near, search }: PageQuery,
+): void {
   const given = {
     order: order.length > 0,
     'page[after]': after !== undefined,
     count: count !== undefined,
     position,
+    near: kind === '_distance' && near !== undefined,
+    '_score.desc': search?.byScore === true,
   }
   const [name] = Object.entries(given).find(([, isGiven]) => isGiven === true) ?? []
   if (name === undefined) return
   throw new Problem('filter_invalid', {
-    detail: `near gives the order of the documents, and has one page: it cannot be combined with ${name}.`,
+    detail: `${kind} gives the order of the documents, and has one page: it cannot be combined with ${name}.`,
   })
 }
 
@@ -123,6 +147,30 @@ function requireTrigrams({ name, store, declared }: Collection, { field }: Near)
   throw new Problem('not_supported', {
     detail: `The field ${shown} of ${name} has no index for near.`,
     adminHint: `Declare one: "trigram": [${JSON.stringify(shown)}] in the declaration of ${name}, in PostgreSQL.`,
+  })
+}
+
+/** @throws Problem `not_supported` if documents are not found by their words */
+export function requireSearch({ name, store, declared }: Collection): void {
+  const index = declared?.indexes.find(({ kind }) => kind === 'text')
+  if (index?.state === 'ready' && store.kind === 'postgresql') return
+  if (index?.state === 'building')
+    throw new Problem('not_supported', { detail: 'The index of _search is being built.' })
+  throw new Problem('not_supported', {
+    detail: `The collection ${name.slice(0, 100)} has no search.`,
+    adminHint: `Declare it, in PostgreSQL: "search": {"fields": {"title": "A"}, "language": "english"} in the declaration of ${name.slice(0, 100)}.`,
+  })
+}
+
+/** @throws Problem `not_supported` if no index finds documents around a place */
+function requirePlaces({ name, store, declared }: Collection): void {
+  const index = declared?.indexes.find(({ kind }) => kind === 'geo')
+  if (index?.state === 'ready' && store.kind === 'postgresql') return
+  if (index?.state === 'building')
+    throw new Problem('not_supported', { detail: 'The index for _distance is being built.' })
+  throw new Problem('not_supported', {
+    detail: `The collection ${name.slice(0, 100)} has no places to order by.`,
+    adminHint: `Declare them, in PostgreSQL: "geo": ["lat", "lng"] in the declaration of ${name.slice(0, 100)}.`,
   })
 }
 

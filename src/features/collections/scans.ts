@@ -8,7 +8,9 @@ import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { type Filter, type OrderKey, pathsOf, pathText } from './query/filter.ts'
-import { isOfAll } from './schemas/api-types.ts'
+import { hasTrigrams } from './query/operands.ts'
+import { isNarrowing, type Search } from './query/search.ts'
+import { type Index, isOfAll } from './schemas/api-types.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import { type Collection, joinedCollection, type Query } from './store.ts'
 
@@ -87,42 +89,53 @@ async function waitForSlot(
  */
 export function isNarrowed(
   { declared, permissions: { read } }: Pick<Collection, 'declared' | 'permissions'>,
-  { filter, order, count }: Pick<Query, 'filter' | 'order' | 'count'>,
+  { filter, order, count, search }: Pick<Query, 'filter' | 'order' | 'count'> & { readonly search?: Search },
 ): boolean {
-  const leading = leadingFields(declared)
-  if (typeof read !== 'boolean' && isSelective(read, leading)) return true
-  if (isSelective(filter, leading)) return true
+  const indexes = indexesOf(declared)
+  if (search !== undefined && isNarrowing(search) && indexes.leakproof.text.size > 0) return true
+  if (typeof read !== 'boolean' && isSelective(read, indexes)) return true
+  if (isSelective(filter, indexes)) return true
   const isOpen = filter.kind === 'all' && filter.of.length === 0 && typeof read === 'boolean'
-  return isOpen && count === undefined && isIndexOrder(order[0], leading)
+  return isOpen && count === undefined && isIndexOrder(order[0], indexes)
 }
 
-/** The fields by which an index finds documents. */
-const leadingFields = (declared: Declaration | undefined): ReadonlySet<string | undefined> =>
-  new Set([
-    'id',
-    ...(declared?.indexes ?? [])
-      .filter((index) => index.state === 'ready' && isOfAll(index))
-      .map(({ fields }) => fields[0]),
-  ])
+/** What the indexes of a collection find. */
+interface Indexes {
+  /** Fields by whose values an index finds documents. */
+  readonly leading: ReadonlySet<string | undefined>
+  /** By kind, the fields of the indexes that row-level security lets PostgreSQL use. */
+  readonly leakproof: Readonly<Record<'text' | 'array' | 'trigram', ReadonlySet<string | undefined>>>
+}
 
-function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): boolean {
+function indexesOf(declared: Declaration | undefined): Indexes {
+  const ready = (declared?.indexes ?? []).filter(({ state }) => state === 'ready')
+  const fieldsOf = (found: (index: Index) => boolean) =>
+    new Set(ready.filter(found).map(({ fields }) => fields[0]))
+  const ofKind = (kind: Index['kind']) => fieldsOf((index) => index.kind === kind && index.leakproof === true)
+  return {
+    leading: fieldsOf(isOfAll).add('id'),
+    leakproof: { text: ofKind('text'), array: ofKind('array'), trigram: ofKind('trigram') },
+  }
+}
+
+function isSelective(filter: Filter, indexes: Indexes): boolean {
   switch (filter.kind) {
     case 'all':
-      return filter.of.some((part) => isSelective(part, leading))
+      return filter.of.some((part) => isSelective(part, indexes))
     case 'any':
-      return filter.of.every((part) => isSelective(part, leading))
+      return filter.of.every((part) => isSelective(part, indexes))
     case 'unknown':
       return true
     case 'null':
-      return !filter.not && isLeading(filter.path, leading)
+      return !filter.not && isLeading(filter.path, indexes)
     case 'test':
-      return !filter.not && isLeading(filter.path, leading) && isIndexable(filter)
+      return !filter.not && filter.path.length === 1 && isFound(filter, indexes)
     case 'related':
       // References have an index at both ends.
       return (
         !filter.not &&
         filter.join !== undefined &&
-        isSelective(filter.filter, leadingFields(joinedCollection(filter.join).declared))
+        isSelective(filter.filter, indexesOf(joinedCollection(filter.join).declared))
       )
     case 'exists':
     case 'fields':
@@ -131,18 +144,22 @@ function isSelective(filter: Filter, leading: ReadonlySet<string | undefined>): 
   }
 }
 
-const isLeading = (path: readonly string[], leading: ReadonlySet<string | undefined>) =>
-  path.length === 1 && leading.has(path[0])
+const isLeading = (path: readonly string[], { leading }: Indexes) => path.length === 1 && leading.has(path[0])
 
-function isIndexable({ test }: Extract<Filter, { kind: 'test' }>): boolean {
-  if (test.op !== 'like') return 'value' in test || 'values' in test
-  return !test.fold && typeof test.pattern[0] === 'object'
+function isFound(
+  { path: [field], test }: Extract<Filter, { kind: 'test' }>,
+  { leading, leakproof }: Indexes,
+): boolean {
+  if (test.op === 'array') return test.how !== 'cd' && test.values.length > 0 && leakproof.array.has(field)
+  if (test.op !== 'like') return leading.has(field) && ('value' in test || 'values' in test)
+  if (leakproof.trigram.has(field) && hasTrigrams(test.pattern)) return true
+  return leading.has(field) && !test.fold && typeof test.pattern[0] === 'object'
 }
 
 /** An index is ascending with nulls last, and read backwards descending with nulls first; ids are never null. */
-const isIndexOrder = (key: OrderKey | undefined, leading: ReadonlySet<string | undefined>): boolean =>
+const isIndexOrder = (key: OrderKey | undefined, indexes: Indexes): boolean =>
   key !== undefined &&
-  isLeading(key.path, leading) &&
+  isLeading(key.path, indexes) &&
   (key.path[0] === 'id' || key.descending === key.nullsFirst)
 
 /** Adds the fields on which a missing index would help. */

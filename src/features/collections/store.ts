@@ -12,9 +12,11 @@ import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Aggregate } from './aggregates/aggregate.ts'
 import type { DeclaredCheck, Exclusion } from './constraints/constraint.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
+import type { Distance } from './query/distance.ts'
 import { valueBelow } from './query/evaluate.ts'
 import type { Filter, Join, OrderKey, Path } from './query/filter.ts'
 import type { Near } from './query/near.ts'
+import type { Search, ShownSearch } from './query/search.ts'
 import type { Reference } from './references/reference.ts'
 import type { Permissions, Readers } from './rules/access.ts'
 import type { Index } from './schemas/api-types.ts'
@@ -56,6 +58,12 @@ export interface Stored {
   readonly owner: string | null
   /** How much a text is like the one that a query looks for, from 0 to 1. */
   readonly similarity?: number
+  /** Metres from the place that a list is ordered by. */
+  readonly distance?: number
+  /** How well the document fits a search: the more, the better. */
+  readonly score?: number
+  /** The parts of its texts that a search has found, escaped, by field. */
+  readonly highlight?: Readonly<Record<string, string>>
   /** The violations of a schema in mode `warn`. */
   readonly warnings?: readonly Violation[]
 }
@@ -73,6 +81,10 @@ export interface Query {
   readonly count?: Count
   /** Gives the order instead of `order`, and leaves out documents that are not like the text at all. */
   readonly near?: Near
+  /** The words that all documents have. By score, it gives the order instead of `order`, and `after` is a score and an id. */
+  readonly search?: ShownSearch
+  /** Gives the order instead of `order`, and leaves out documents without a place. */
+  readonly distance?: Distance
 }
 
 export type Count = 'exact' | 'estimated'
@@ -88,6 +100,7 @@ export interface By {
 export interface AggregateQuery {
   /** If it has groups, its order ends with all of them, so that it is a total order. */
   readonly aggregate: Aggregate
+  readonly search?: Search
   /** The values of the order's keys in the last group of the page before. */
   readonly after?: readonly Json[]
   readonly limit: number
@@ -223,6 +236,7 @@ const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => unknown>> = {
   _updated_at: (stored) => stored.updated_at,
   _version: (stored) => stored.version,
   _owner: (stored) => stored.owner,
+  _score: (stored) => stored.score,
 }
 
 /** The value at a path of a document, system fields included; undefined if there is none. */
@@ -263,6 +277,8 @@ export interface Store {
     rows: Stored[]
     /** The number of all documents that match, if it was requested. */
     total?: number
+    /** True if more documents match than were ordered by their scores. */
+    approximate?: true
   }>
   /** Without groups, one row for all documents. @throws Problem `not_supported`, `query_too_costly` or `number_unsafe` */
   aggregate(scope: WorkspaceScope, collection: Collection, query: AggregateQuery): Promise<GroupRow[]>

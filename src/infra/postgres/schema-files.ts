@@ -53,6 +53,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0009-trigrams.sql',
   'infra/postgres/migrations/0010-bulk-change-events.sql',
   'infra/postgres/migrations/0011-renamed-collections.sql',
+  'infra/postgres/migrations/0012-search.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

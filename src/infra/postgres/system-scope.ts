@@ -109,6 +109,11 @@ export const SYSTEM_REASONS = {
     modules: ['infra/postgres/isolation'],
     reason: 'Reads the attributes of roles and tables in the catalogue.',
   },
+  search: {
+    role: 'tenon_operator',
+    modules: ['infra/postgres/search-operators'],
+    reason: 'Finds the operators that searches lack, and how many declarations were made without them.',
+  },
   audit: {
     role: 'tenon_operator',
     modules: ['access/audit/audit'],

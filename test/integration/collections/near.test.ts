@@ -82,7 +82,7 @@ test('declared when there are documents: the index is built, and finds them', as
   const collection = unique('drinks')
   await fill(collection, DRINKS)
   const { status, body } = await declare(collection)
-  expect([status, body.indexes]).toMatchObject([
+  expect([status, body.indexes], JSON.stringify(body)).toMatchObject([
     201,
     [{ fields: ['title'], kind: 'trigram', state: 'ready' }],
   ])

@@ -31,8 +31,16 @@ const by = (field: string, descending = false, nullsFirst = descending) => [
 
 const index = (state: 'ready' | 'building', ...fields: string[]) =>
   ({ state, fields }) as unknown as Declaration['indexes'][number]
+const ofKind = (kind: string, field: string, leakproof = true) => ({
+  ...index('ready', field),
+  ...{ kind, ...(leakproof && { leakproof }) },
+})
 const declared = {
-  indexes: [index('ready', 'status', 'score'), index('ready', 'name'), index('building', 'late')],
+  indexes: [
+    ...[index('ready', 'status', 'score'), index('ready', 'name'), index('building', 'late')],
+    ...[ofKind('array', 'tags'), ofKind('array', 'slow', false), ofKind('trigram', 'title')],
+    ...[ofKind('text', 'body'), ofKind('geo', 'lat')],
+  ],
 } as unknown as Declaration
 const of = (filter: Filter, order = [...by('id')] as ReturnType<typeof by>) => ({ filter, order })
 
@@ -55,7 +63,24 @@ test.each([
   ['the beginning of a text', of(is('name', like({ text: 'a' }))), true],
   ['its end', of(is('name', like('any'))), false],
   ['its beginning in any case', of(is('name', like({ text: 'a' }, true))), false],
-  ['elements', of(is('name', { op: 'array', how: 'cs', values: [['a']] })), true],
+  ['elements', of(is('tags', { op: 'array', how: 'cs', values: [['a']] })), true],
+  ['no elements', of(is('tags', { op: 'array', how: 'cs', values: [] })), false],
+  ['no other elements', of(is('tags', { op: 'array', how: 'cd', values: [['a']] })), false],
+  ['elements without an index', of(is('name', { op: 'array', how: 'cs', values: [['a']] })), false],
+  [
+    'elements with an index that is not used',
+    of(is('slow', { op: 'array', how: 'ov', values: [['a']] })),
+    false,
+  ],
+  ['three letters of a text', of(is('title', like({ text: 'abc' }, true))), true],
+  ['two letters of a text', of(is('title', like({ text: 'ab' }, true))), false],
+  ['a latitude', of(is('lat', { op: 'gt', value: [1] })), true],
+  ['words', { ...of(ALL, by('other')), search: { kind: 'wfts', text: 'milk tea' } as const }, true],
+  [
+    'words that are absent',
+    { ...of(ALL, by('other')), search: { kind: 'wfts', text: '-tea' } as const },
+    false,
+  ],
   ['nothing at all', of(any()), true],
 ])('query for %s: narrowed by an index: %s', (_, query, expected) => {
   expect(isNarrowed({ declared, permissions: ALL_RIGHTS }, query)).toBe(expected)

@@ -6,6 +6,7 @@ import { PageOf } from '../../../core/page.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Cursor, Filters } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { takeBodySearch, takeSearch } from '../query/search.ts'
 import { CollectionName } from '../schemas/columns.ts'
 import { AggregateBody, readBodyAggregate } from './body.ts'
 import { readGroups } from './read-groups.ts'
@@ -52,12 +53,15 @@ export const listGroups = workspaceOperation({
   }),
   output: Output,
   http: { method: 'GET', path: '/v1/collections/{name}/aggregate', rest: 'filters' },
-  run: (scope, { name, select, filters = [], having, order, page_size, page_after }) =>
-    readGroups(scope, name, {
-      aggregate: readUrlAggregate({ select, filters, having, order }),
+  run: (scope, { name, select, filters = [], having, order, page_size, page_after }) => {
+    const { search, filters: others } = takeSearch(filters)
+    return readGroups(scope, name, {
+      aggregate: readUrlAggregate({ select, filters: others, having, order }),
+      search,
       size: page_size,
       after: page_after,
-    }),
+    })
+  },
 })
 
 export const aggregateDocuments = workspaceOperation({
@@ -68,6 +72,9 @@ export const aggregateDocuments = workspaceOperation({
   input: Input({ name: CollectionName, ...AggregateBody, limit: Size, after: Type.Optional(Cursor) }),
   output: Output,
   http: { method: 'POST', path: '/v1/collections/{name}/aggregate', body: '*' },
-  run: (scope, { name, limit, after, ...body }) =>
-    readGroups(scope, name, { aggregate: readBodyAggregate(body), size: limit, after }),
+  run: (scope, { name, limit, after, filter = {}, ...body }) => {
+    const { search, filter: others } = takeBodySearch(filter)
+    const aggregate = readBodyAggregate({ ...body, filter: others })
+    return readGroups(scope, name, { aggregate, search, size: limit, after })
+  },
 })

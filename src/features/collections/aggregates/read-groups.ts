@@ -6,8 +6,9 @@ import type { Json } from '../../../core/work.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { listDigest } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { readCursor, writeCursor } from '../page.ts'
+import { readCursor, requireSearch, writeCursor } from '../page.ts'
 import type { OrderKey } from '../query/filter.ts'
+import type { Search } from '../query/search.ts'
 import { withRelated } from '../references/related.ts'
 import { inLine } from '../scans.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
@@ -22,6 +23,7 @@ type Group = Readonly<Record<string, Json>>
 
 interface GroupRequest {
   readonly aggregate: Aggregate
+  readonly search: Search | undefined
   readonly size: number | undefined
   readonly after: string | undefined
 }
@@ -30,13 +32,14 @@ interface GroupRequest {
 export async function readGroups(
   scope: WorkspaceScope,
   name: string,
-  { aggregate, size = COLLECTION_LIMITS.groupsDefault, after }: GroupRequest,
+  { aggregate, search, size = COLLECTION_LIMITS.groupsDefault, after }: GroupRequest,
 ): Promise<Page<Group> | Group> {
   const { filter, groups, measures, having } = aggregate
   const order = totalOrder(aggregate)
-  const digest = listDigest(name, { filter, groups, measures, having }, order)
+  const digest = listDigest(name, { filter, groups, measures, having, search }, order)
   const query: AggregateQuery = {
     aggregate: { ...aggregate, order },
+    ...(search !== undefined && { search }),
     limit: size + 1,
     ...(after !== undefined && { after: readCursor(scope, digest, after) }),
   }
@@ -70,7 +73,12 @@ function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promis
     const aggregate = applyToAggregate({ ...query.aggregate, filter: bound }, collection.declared)
     const typed = { ...query, aggregate }
     // An aggregate reads all that the filter selects, as a count does.
-    const read = { filter: aggregate.filter, order: [], limit: query.limit, count: 'exact' as const }
+    const { search } = query
+    const read = {
+      filter: aggregate.filter,
+      ...{ order: [], limit: query.limit, count: 'exact' as const, ...(search && { search }) },
+    }
+    if (search !== undefined) requireSearch(collection)
     const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
     try {
       return await inLine(inside, collection, read, () =>

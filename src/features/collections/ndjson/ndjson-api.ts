@@ -18,6 +18,7 @@ import { Filters, Order, Select } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { type PageQuery, readDocumentPage } from '../page.ts'
 import { readFieldNames, readOrder, readSelection } from '../query/order-and-selection.ts'
+import { takeSearch } from '../query/search.ts'
 import { readFilters } from '../query/url.ts'
 import { withCollection } from '../resolve-store.ts'
 import { csvEntries, ndjsonEntries, seeded } from './entries.ts'
@@ -221,8 +222,10 @@ export const exportDocuments = workspaceOperation({
     bytesType: NDJSON,
   },
   run: async (scope, { name, select, order, filters = [], accept, ...options }) => {
+    const { search, filters: others } = takeSearch(filters)
     const query = {
-      filter: readFilters(filters, { joins: true }),
+      search,
+      filter: readFilters(others, { joins: true }),
       order: order === undefined ? [] : readOrder(order),
       selection: readSelection(select, 'query'),
       count: undefined,

@@ -15,6 +15,8 @@ import type { DeclaredExclusion } from '../constraints/constraint.ts'
 import type { Index } from '../schemas/api-types.ts'
 import type { TableColumn } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
+import { comparedText } from './compile.ts'
+import { operatorClassOf } from './search.ts'
 import {
   addChecks,
   addExclusion,
@@ -93,6 +95,7 @@ function createTable(declared: TableDeclaration, { tenantId, workspaceId }: Work
     sql`workspace_id text not null default tenon.workspace()`,
     sql`id uuid not null`,
     ...declared.columns.map(columnDefinition),
+    ...searchedBy(declared).map(searchColumn),
     sql`extra jsonb not null default '{}'`,
     sql`version bigint not null default 1`,
     sql`created_at timestamptz(3) not null default now()`,
@@ -167,13 +170,28 @@ export function createIndexOnline(declared: Declaration, index: Index): Sql {
 
 function indexOn(table: NamedTable, index: Index, declared: Declaration): Sql {
   const { name, unique, where, kind } = index
+  const at = sql`${indexName(table, name)} on ${tableName(table)}`
+  if (kind === 'text') return sql`${at} using gin (search ${operatorClassOf('text', index)})`
+  const [text = sql``] = keyColumns(index)
+  if (kind === 'array') return sql`${at} using gin (${text} ${operatorClassOf('array', index)})`
   if (kind === 'trigram') {
-    const [text = sql``] = keyColumns(index)
-    return sql`${indexName(table, name)} on ${tableName(table)} using gist (${text} public.gist_trgm_ops (siglen = 64))`
+    return sql`${at} using gist ((${comparedText(text, index)}) ${operatorClassOf('trigram', index)} (siglen = 64))`
   }
   const keys = [...keyColumns(index), ...(unique ? [] : [sql`id`])]
   const condition = where === undefined ? sql`` : sql` where ${conditionOf(where, declared)}`
-  return sql`${indexName(table, name)} on ${tableName(table)} (${commas(keys)})${condition}`
+  return sql`${at} (${commas(keys)})${condition}`
+}
+
+const searchedBy = ({ indexes }: Pick<TableDeclaration, 'indexes'>) =>
+  indexes.filter(({ kind }) => kind === 'text')
+
+/** The words of a document with their weights. It is no column of a field: nothing reads it but the condition and the score of a search. */
+function searchColumn({ columns, weights = [], language }: Index): Sql {
+  const parts = columns.map((column, at) => {
+    const words = sql`to_tsvector(${`pg_catalog.${language}`}::regconfig, coalesce(${Sql.identifier(column)}, ''))`
+    return sql`setweight(${words}, ${weights[at] ?? 'D'})`
+  })
+  return sql`search tsvector generated always as (${parts.reduce((all, part) => sql`${all} || ${part}`)}) stored`
 }
 
 /** The columns of the fields of an index. */
@@ -273,10 +291,16 @@ export async function changeCollectionTable(
       ...before.indexes
         .filter((index) => isNew(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
+      ...searchedBy(before)
+        .filter((index) => isNew(after, index))
+        .map(() => sql`alter table ${name} drop column search`),
       ...renameInRest(name, fields),
       ...fillRest(name, before.columns, fields),
       ...changeColumns(name, before.columns, after.columns),
       ...fillColumns(name, { before: before.columns, after: after.columns }, fields),
+      ...searchedBy(after)
+        .filter((index) => isNew(before, index))
+        .map((index) => sql`alter table ${name} add column ${searchColumn(index)}`.withLiterals()),
       ...created.map((index) => createIndex(at, index, after.declared)),
       ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
       ...setPolicies(name, after),

@@ -21,7 +21,8 @@ import {
   type Test,
   toType,
 } from '../query/filter.ts'
-import { behindPrefix, prefixOf } from '../query/operands.ts'
+import { behindPrefix, hasTrigrams, prefixOf } from '../query/operands.ts'
+import type { Index } from '../schemas/api-types.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 
 /** `jsonb` is compared as JSON, type by type; the others by the type of the column. */
@@ -41,6 +42,10 @@ export interface Column {
   readonly nullable?: boolean
   /** The expression is computed for each row, so no index has its order; as for every jsonb expression. */
   readonly computed?: boolean
+  /** The column of an array with a leakproof index of its elements. */
+  readonly elements?: Sql
+  /** The folded text of a column with a leakproof index for patterns. */
+  readonly patterns?: Sql
 }
 /** @param as selects the canonical text in this format instead of the value */
 export type Columns = (path: Path, as?: Format) => Column
@@ -136,7 +141,7 @@ function compileTest(column: Column, test: Test, path: Path): Sql {
     case 'at':
       return equalsAtSteps(jsonOf(column, path, 'json_path_eq'), test.steps, test.value)
     case 'array':
-      return compareArray(jsonOf(column, path, test.how), test.how, test.values)
+      return compareArray(jsonOf(column, path, test.how), test.how, test.values, column.elements)
     case 'object':
       return compareObject(jsonOf(column, path, test.how), test.how, test.members)
     case 'gt':
@@ -189,16 +194,41 @@ function compared({ sql: value, type }: Column, op: Comparison, literal: Literal
 
 const SIGNS: Readonly<Record<Comparison, Sql>> = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }
 
-function like({ sql: value, type }: Column, pattern: Pattern, fold: boolean, path: Path): Sql {
+function like({ sql: value, type, patterns }: Column, pattern: Pattern, fold: boolean, path: Path): Sql {
   const text = pattern.map(likePart).join('')
+  if (patterns !== undefined && fold && hasTrigrams(pattern)) return narrowed(patterns, text)
   const matches = (of: Sql) =>
     fold ? sql`lower(${of}) like lower(${text}::text)` : sql`${of} like ${text}::text`
   // A column of code-point order folds ASCII alone; letters are folded as the database does elsewhere.
   if (type === 'text' && fold) return matches(sql`(${value} collate "default")`)
-  if (type === 'text') return sql`(${range(value, prefixOf(pattern))}${matches(value)})`
+  if (type === 'text') {
+    const ascii = asciiOf(pattern)
+    const indexed =
+      patterns === undefined || !hasTrigrams(ascii)
+        ? sql``
+        : sql`${narrowed(patterns, ascii.map(likePart).join(''))} and `
+    return sql`(${indexed}${range(value, prefixOf(pattern))}${matches(value)})`
+  }
   if (type !== 'jsonb') throw mismatch(path, 'text', `a ${type}`)
   return sql`(jsonb_typeof(${value}) = 'string' and ${matches(sql`(${value} #>> '{}')`)})`
 }
+
+/** A column of texts as its index of trigrams has it: that of the platform has texts folded, for `ilike`. */
+export const comparedText = (column: Sql, { leakproof }: Pick<Index, 'leakproof'>): Sql =>
+  leakproof ? sql`tenon.folded(${column} collate "default")` : column
+
+const narrowed = (patterns: Sql, text: string): Sql =>
+  sql`${patterns} operator(tenon.=~~) lower(${text}::text)`
+
+/** A pattern of the ASCII characters alone: each text that matches the first does, when both are folded, match this one in every locale. */
+const asciiOf = (pattern: Pattern): Pattern =>
+  pattern.flatMap((part): Pattern => {
+    if (typeof part !== 'object') return ['any']
+    return part.text.split(/([^\0-\x7f]+)/u).flatMap((text, at): Pattern => {
+      if (at % 2 === 1) return ['any']
+      return text === '' ? [] : [{ text }]
+    })
+  })
 
 /** The range of the pattern's first letters: `like` is not leakproof, so under row-level security it uses no index itself. */
 function range(value: Sql, prefix: string | undefined): Sql {
@@ -310,8 +340,10 @@ function equalsAny(value: Sql, forms: readonly Json[]): Sql {
 }
 
 /** Containment of jsonb has exceptions for scalars, so the type is tested as well. */
-function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[]): Sql {
+function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Literal[], indexed?: Sql): Sql {
   const all = JSON.stringify(literals.flat())
+  if (indexed !== undefined && how === 'ov') return containsOneOf(indexed, all)
+  if (indexed !== undefined && how === 'cs') return containsEachIndexed(indexed, value, literals)
   const test = {
     cs: () => containsEach(value, literals),
     cd: () => sql`${value} <@ ${all}::jsonb`,
@@ -322,6 +354,23 @@ function compareArray(value: Sql, how: 'cs' | 'cd' | 'ov', literals: readonly Li
 }
 
 const containsElement = (value: Sql) => sql`${value} @> jsonb_build_array(e)`
+
+const containsOneOf = (indexed: Sql, elements: string): Sql =>
+  sql`(jsonb_typeof(${indexed}) = 'array' and ${indexed} operator(tenon.=@>)
+    any(array(select jsonb_build_array(e) from jsonb_array_elements(${elements}::jsonb) each(e))))`
+
+/** The index finds those with all elements of one form, or with a form of the first; where these are not all, the others are tested. */
+function containsEachIndexed(indexed: Sql, value: Sql, literals: readonly Literal[]): Sql {
+  const [first] = literals
+  const single = literals.filter((literal) => literal.length === 1)
+  const contains =
+    single.length > 0 || first === undefined
+      ? sql`(jsonb_typeof(${indexed}) = 'array' and ${indexed} operator(tenon.=@>) ${JSON.stringify(single.flat())}::jsonb)`
+      : containsOneOf(indexed, JSON.stringify(first))
+  return single.length === literals.length
+    ? contains
+    : sql`(${contains} and ${containsEach(value, literals)})`
+}
 
 /** The text of the statement does not grow with the list: a literal of several forms is a list of them. */
 function containsEach(value: Sql, literals: readonly Literal[]): Sql {

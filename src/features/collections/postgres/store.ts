@@ -6,10 +6,9 @@ import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
-import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
-import type { Near } from '../query/near.ts'
 import { admits } from '../rules/permissions.ts'
 import { withoutExpiry } from '../schemas/declaration-cache.ts'
 import {
@@ -19,19 +18,19 @@ import {
   type Create,
   createdBy,
   isRefusal,
-  joinedCollection,
   type Once,
-  type Query,
   type Refusal,
   type Store,
   toWritten,
   type Written,
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
-import { type Column, compileAfter, compileOrder } from './compile.ts'
+import { compileOrder } from './compile.ts'
 import { matching, readRule } from './condition.ts'
 import { expiredAmong, removeExpired } from './expired.ts'
-import { type Table, type TableRow, tableOf, toStored } from './table.ts'
+import { listRows } from './list.ts'
+import { found, searchIn } from './search.ts'
+import { type TableRow, tableOf, toStored } from './table.ts'
 import { conflictOf } from './table-constraints.ts'
 import {
   blindCreateStatement,
@@ -72,10 +71,9 @@ export const postgresStore: Store = {
   },
 
   list: async (scope, collection, query) => {
-    const table = tableOf(collection)
-    const { rows, ...counted } = await listRows(scope, table, query, collection)
+    const { rows, ...counted } = await listRows(scope, collection, query)
     if (rows.length === 0) await checkDeclarations(scope, [{ collection }])
-    return { ...counted, rows: rows.map((row) => toStored(table, row)) }
+    return { ...counted, rows }
   },
 
   listEach: async (scope, collection, { filter, order, limit, by, most }) => {
@@ -98,7 +96,8 @@ export const postgresStore: Store = {
 
   aggregate: async (scope, collection, query) => {
     const { name, resolve } = tableOf(collection)
-    const where = matching(collection, query.aggregate.filter)
+    const searched = await searchIn(scope, collection, query.search)
+    const where = sql`${matching(collection, query.aggregate.filter)} and ${found(searched)}`
     const { statement, read, documentsOf } = compileAggregate({ name, resolve }, where, query)
     if (isPublicRole(scope.actor.role)) await requireAffordable(scope, statement)
     const rows = await scope.rows<Rows[number]>(statement)
@@ -372,94 +371,6 @@ type CurrentDocument = { readonly version: number; readonly bytes: number } | nu
 function refusalOf(index: number, current: CurrentDocument): Refusal {
   if (current === null || current === undefined) return { index, missing: true }
   return { index, current: current.version, bytes: current.bytes }
-}
-
-async function listRows(
-  scope: WorkspaceScope,
-  table: Table,
-  { filter, order, after, limit, count, near }: Query,
-  collection: Collection,
-): Promise<{ rows: TableRow[]; total?: number }> {
-  const { name } = table
-  const where = matching(collection, filter)
-  if (near !== undefined)
-    return { rows: await scope.rows<TableRow>(nearStatement(table, where, { near, limit })) }
-  const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
-  if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
-  // An estimate of the shared table would reveal documents of other tenants, one under a rule those of other users.
-  const isOpen = [collection, ...joinedIn(filter)].every(
-    ({ declared, permissions }) => declared !== undefined && permissions.read === true,
-  )
-  const guess = count === 'estimated' && isOpen
-  const counts = guess
-    ? [counted(name, where, COLLECTION_LIMITS.exactCountMax), planned(name, where)]
-    : [counted(name, where)]
-  const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
-  return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
-}
-
-/** The collections that a filter reaches by references. */
-function joinedIn(filter: Filter): Collection[] {
-  if ('of' in filter) return filter.of.flatMap(joinedIn)
-  if (filter.kind !== 'related' || filter.join === undefined) return []
-  return [joinedCollection(filter.join), ...joinedIn(filter.filter)]
-}
-
-/**
- * The limit is a parameter, so the planner makes a plan for its values each time, which pays off for rare values.
- * Rows behind the cursor are several ranges of an index: each is read to the limit, and the results are merged.
- */
-function pageStatement(
-  { name, row, columns, compared, resolve }: Table,
-  where: Sql,
-  { order, after, limit }: Pick<Query, 'order' | 'after' | 'limit'>,
-): Sql {
-  const end = sql`order by ${compileOrder(order, resolve)} limit ${limit}`
-  const range = (condition: Sql, selected = row) =>
-    sql`select ${selected} from ${name} where ${where} and ${condition} ${end}`
-  const ranges = after === undefined ? [sql`true`] : compileAfter(order, after, resolve)
-  const [first = sql`false`, ...others] = ranges
-  if (others.length === 0) return range(first)
-  // Keys without a column have no index, and cannot be ordered by outside the table.
-  if (columns.length === 0 || order.some((key) => isComputed(resolve(key.path, key.as))))
-    return range(sql`(${others.reduce((all, other) => sql`${all} or ${other}`, first)})`)
-  const selected = commas([row, ...compared])
-  const all = others.reduce(
-    (union, other) => sql`${union} union all (${range(other, selected)})`,
-    sql`(${range(first, selected)})`,
-  )
-  return sql`select * from (${all}) as found ${end}`
-}
-
-/**
- * The index gives the rows in the order of their distance, which needs no leakproof operator, as a condition on the distance would.
- */
-function nearStatement(
-  { name, row, resolve }: Table,
-  where: Sql,
-  { near, limit }: { readonly near: Near; readonly limit: number },
-): Sql {
-  const distance = sql`${resolve([near.field]).sql} operator(public.<->>) ${near.text}::text`
-  return sql`select * from (
-      select ${row}, 1 - (${distance}) as similarity from ${name} where ${where} order by ${distance} limit ${limit}) found
-    where similarity > 0 order by similarity desc, id`
-}
-
-const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true
-
-/** @param most counts at most one more than this */
-function counted(name: Sql, where: Sql, most?: number): Sql {
-  if (most === undefined) return sql`select count(*) as n from ${name} where ${where}`
-  return sql`select count(*) as n from (select from ${name} where ${where} limit ${most + 1}) found`
-}
-
-const planned = (name: Sql, where: Sql): Sql => sql`explain (format json) select from ${name} where ${where}`
-
-/** Counts exactly up to `countedMax`; beyond that returns the planner's estimate, if it is not lower. */
-function totalOf(all: number, plan: Readonly<Record<string, unknown>> | undefined): number {
-  if (plan === undefined || all <= COLLECTION_LIMITS.exactCountMax) return all
-  const [{ Plan }] = plan['QUERY PLAN'] as [{ Plan: { 'Plan Rows': number } }]
-  return Math.max(all, Plan['Plan Rows'])
 }
 
 /** @throws Problem `query_too_costly` if the planner expects too many rows at one of the plan's steps */

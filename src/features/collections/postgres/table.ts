@@ -5,11 +5,12 @@ import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { CREATED_AT } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Path } from '../query/filter.ts'
+import type { Index } from '../schemas/api-types.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 import type { TableColumn as DeclaredColumn } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Collection, Stored } from '../store.ts'
-import { type Column, type Columns, within } from './compile.ts'
+import { type Column, type Columns, comparedText, within } from './compile.ts'
 
 type Fields = Record<string, unknown>
 
@@ -103,7 +104,7 @@ function ofDeclaration(declared: Declaration): Table {
   const columns = all.filter(({ canonical }) => canonical === undefined)
   const compared = all.filter(({ canonical }) => canonical !== undefined)
   const rest = sql`extra`
-  const resolve = resolver(columns, compared, rest, declared.mode === 'enforce')
+  const resolve = withIndexes(resolver(columns, compared, rest, declared.mode === 'enforce'), declared)
   return {
     name: sql`tenon_data.${Sql.identifier(declared.relation)}`,
     ...expiryConditions(declared, resolve),
@@ -121,6 +122,26 @@ function ofDeclaration(declared: Declaration): Table {
     written: writtenRow(columns),
     document: documentWith(columns, rest),
     resolve,
+  }
+}
+
+/** Adds the columns that conditions are written with whose indexes row-level security lets PostgreSQL use (0012-search.sql). */
+function withIndexes(resolve: Columns, { indexes }: Pick<Declaration, 'indexes'>): Columns {
+  const columnsOf = (kind: Index['kind']) =>
+    new Map(
+      indexes
+        .filter((index) => index.kind === kind && index.leakproof === true)
+        .map(({ fields: [field], columns: [column = ''] }) => [field, Sql.identifier(column)] as const),
+    )
+  const [elements, texts] = [columnsOf('array'), columnsOf('trigram')]
+  if (elements.size + texts.size === 0) return resolve
+  return (path, as) => {
+    const column = resolve(path, as)
+    const [ofElements, text] = path.length > 1 ? [] : [elements.get(path[0]), texts.get(path[0])]
+    if (ofElements !== undefined) return { ...column, elements: ofElements }
+    return text !== undefined && as === undefined
+      ? { ...column, patterns: comparedText(text, { leakproof: true }) }
+      : column
   }
 }
 
@@ -255,7 +276,7 @@ export interface TableRow extends Omit<Stored, 'fields'> {
 
 export function toStored(table: Table, row: TableRow): Stored {
   const { id, version, created_at, updated_at, owner, extra } = row
-  const { similarity } = row
+  const { similarity, distance, score } = row
   const system = {
     id,
     version,
@@ -263,6 +284,8 @@ export function toStored(table: Table, row: TableRow): Stored {
     updated_at,
     owner,
     ...(similarity !== undefined && { similarity }),
+    ...(distance !== undefined && { distance }),
+    ...(score !== undefined && { score }),
   }
   if (table.columns.length === 0) return { ...system, fields: extra }
   const entries: [string, unknown][] = []

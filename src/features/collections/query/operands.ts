@@ -181,6 +181,10 @@ export function prefixOf([first]: Pattern): string | undefined {
   return typeof first === 'object' ? first.text : undefined
 }
 
+/** True if an index of trigrams narrows the texts that match: three characters of a word follow each other. */
+export const hasTrigrams = (pattern: Pattern): boolean =>
+  pattern.some((part) => typeof part === 'object' && /[\p{L}\p{N}]{3}/u.test(part.text))
+
 /** The first text by code point behind all that begin with `prefix`; undefined if there is none. */
 export function behindPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (char) => char.codePointAt(0) ?? 0)

@@ -126,6 +126,12 @@ export function toPath(pieces: readonly PathPiece[], source: Source): Path {
   if (names.length > COLLECTION_LIMITS.pathDepthMax)
     throw refusal(source, `A path has at most ${COLLECTION_LIMITS.pathDepthMax} names.`)
   for (const name of names) checkName(name, source)
+  if (first === '_search')
+    throw refusal(
+      source,
+      'A search stands in the filter of a list, a query, an export or an aggregate, and not in a group.',
+      'Write _search=wfts.fresh milk beside the other filters.',
+    )
   if (first.startsWith('_') && !(SYSTEM_FIELDS.has(first) && rest.length === 0)) {
     throw refusal(source, `The only fields that begin with _ are ${[...SYSTEM_FIELDS].join(', ')}.`)
   }

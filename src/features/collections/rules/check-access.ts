@@ -8,7 +8,7 @@ import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import { type Filter, type Path, pathText } from '../query/filter.ts'
 import { typed } from '../query/typed-filter.ts'
-import { isOfAll } from '../schemas/api-types.ts'
+import { type Index, isOfAll } from '../schemas/api-types.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
@@ -204,10 +204,10 @@ function constantOf(rule: Rule | Filter): boolean | undefined {
 
 /** Read rules that no index serves: each page then reads the whole collection. */
 export function unservedRules(declared: Declaration): DeclarationWarning[] {
-  const first = new Set(declared.indexes.filter(isOfAll).map(({ fields }) => fields[0]))
+  const served = servedBy(declared)
   return ROLE_NAMES.flatMap((role) => {
     const { read } = declared.rules[role]
-    if (typeof read !== 'object' || constantOf(read) !== undefined || isServed(read, first)) return []
+    if (typeof read !== 'object' || constantOf(read) !== undefined || isServed(read, served)) return []
     const names = [...new Set(equalFields(read))]
     const wanted = names.length === 0 ? 'the field that narrows it most' : names.join(' or ')
     const pointer = `/access/${role}/read`
@@ -216,12 +216,43 @@ export function unservedRules(declared: Declaration): DeclarationWarning[] {
 }
 
 /** True if each way to match the rule compares the first field of an index for equality. */
-function isServed(rule: Rule, first: ReadonlySet<string | undefined>): boolean {
-  if (rule.kind === 'any') return rule.of.length > 0 && rule.of.every((part) => isServed(part, first))
-  if (rule.kind === 'all') return rule.of.some((part) => isServed(part, first))
+function isServed(rule: Rule, served: Served): boolean {
+  if (rule.kind === 'any') return rule.of.length > 0 && rule.of.every((part) => isServed(part, served))
+  if (rule.kind === 'all') return rule.of.some((part) => isServed(part, served))
   // Decided once for a query, whatever the documents.
   if (rule.kind === 'caller') return true
-  return equalFields(rule).some((name) => first.has(name))
+  return (
+    equalFields(rule).some((name) => served.values.has(name)) ||
+    containingFields(rule).some((name) => served.elements.has(name))
+  )
+}
+
+/** Fields by which an index finds documents: by their values, and by elements of their arrays. */
+interface Served {
+  readonly values: ReadonlySet<string | undefined>
+  readonly elements: ReadonlySet<string | undefined>
+}
+
+function servedBy({ indexes }: Declaration): Served {
+  const isOfElements = ({ kind, leakproof }: Index) => kind === 'array' && leakproof === true
+  return {
+    values: new Set(indexes.filter(isOfAll).map(({ fields }) => fields[0])),
+    elements: new Set(indexes.filter(isOfElements).map(({ fields }) => fields[0])),
+  }
+}
+
+/** The fields whose arrays are to contain a value of the caller, or a constant. */
+function containingFields(rule: Rule): string[] {
+  if ('of' in rule || rule.kind === 'caller') return []
+  if (rule.kind === 'filter') return containingFieldsOf(rule.filter)
+  const contains = !rule.not && (rule.operator === 'cs' || rule.operator === 'ov')
+  return contains && rule.path.length === 1 ? [rule.path[0]] : []
+}
+
+function containingFieldsOf(filter: Filter): string[] {
+  if (filter.kind === 'all') return filter.of.flatMap(containingFieldsOf)
+  if (filter.kind !== 'test' || filter.not || filter.path.length > 1) return []
+  return filter.test.op === 'array' && filter.test.how !== 'cd' ? [filter.path[0]] : []
 }
 
 function equalFields(rule: Rule): string[] {

@@ -47,14 +47,78 @@ const Trigrams = Type.Array(Type.String(), {
   description: 'Declared texts that a list finds by similarity, also with typos: `title=near.mlik`.',
 })
 
+const Arrays = Type.Array(Type.String(), {
+  maxItems: COLLECTION_LIMITS.arraysMax,
+  uniqueItems: true,
+  description:
+    'Declared arrays with an index of their elements, which serves `cs` and `ov`: `tags=cs.{a,b}`.',
+})
+
+const Geo = Type.Array(Type.String(), {
+  minItems: 2,
+  maxItems: 2,
+  uniqueItems: true,
+  description:
+    'Declared numbers with the latitude and the longitude of a document in degrees, `["lat", "lng"]`, by whose distance from a place a list is ordered: `order=_distance(52.52,13.405)`.',
+})
+
+/** Names of the configurations that PostgreSQL has for the languages of texts. */
+const LANGUAGES = [
+  ...[
+    'simple',
+    'arabic',
+    'armenian',
+    'basque',
+    'catalan',
+    'danish',
+    'dutch',
+    'english',
+    'estonian',
+    'finnish',
+  ],
+  ...['french', 'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian'],
+  ...['nepali', 'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil'],
+  ...['turkish', 'yiddish'],
+] as const
+
+const Weight = Type.Union([Type.Literal('A'), Type.Literal('B'), Type.Literal('C'), Type.Literal('D')])
+const TextSearch = Type.Object(
+  {
+    fields: Type.Record(AnyName, Weight, {
+      minProperties: 1,
+      maxProperties: COLLECTION_LIMITS.searchFieldsMax,
+      description: 'Declared texts, each with its weight in the score: `A` counts most, `D` least.',
+    }),
+    language: Type.Unsafe<(typeof LANGUAGES)[number]>(
+      Type.String({
+        enum: LANGUAGES,
+        description: 'Language of the texts; `simple`: words are compared as they are written.',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'Texts that a list finds by their words, `_search=wfts.fresh milk -skim`: `{"fields": {"title": "A", "body": "B"}, "language": "english"}`.',
+  },
+)
+export type TextSearch = Static<typeof TextSearch>
+
 /** As a declaration shows it. */
 export const IndexState = Type.Object({
   name: Type.String(),
   fields: Type.Array(Type.String()),
   unique: Type.Boolean(),
   kind: Type.Optional(
-    Type.Literal('trigram', { description: 'Kind of the index, if it serves `near` alone.' }),
+    Type.Union([Type.Literal('trigram'), Type.Literal('text'), Type.Literal('array'), Type.Literal('geo')], {
+      description:
+        'Kind of the index: `trigram` serves `near`, `like` and `ilike`, `text` serves `_search`, `array` serves `cs` and `ov`, `geo` serves `_distance`.',
+    }),
   ),
+  weights: Type.Optional(
+    Type.Array(Weight, { description: 'Weights of the fields of a search, in their order.' }),
+  ),
+  language: Type.Optional(Type.String({ description: 'Language of a search.' })),
   where: Type.Optional(Condition),
   state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
   reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
@@ -63,11 +127,13 @@ export const IndexState = Type.Object({
 export interface Index extends Static<typeof IndexState> {
   /** Those of its fields, and then those that its condition uses. */
   readonly columns: readonly string[]
+  /** True if row-level security lets PostgreSQL use the index (0012-search.sql). Of other kinds absent, since it always does. */
+  readonly leakproof?: true
 }
 
 /** True if an index has the values of all documents in their order, not only those that meet a condition: so it serves queries and upserts. */
 export const isOfAll = ({ where, kind }: Pick<Index, 'where' | 'kind'>): boolean =>
-  where === undefined && kind === undefined
+  where === undefined && (kind === undefined || kind === 'geo')
 
 export interface RequestedIndexes {
   readonly indexes: readonly { readonly fields: readonly string[] }[]
@@ -77,23 +143,38 @@ export interface RequestedIndexes {
   )[]
   /** Each has an index by which texts are found by similarity. */
   readonly trigram: readonly string[]
+  /** Each has an index by which documents are found by elements. */
+  readonly arrays: readonly string[]
+  /** They have an index by which documents are found around a place. */
+  readonly geo: readonly string[] | null
+  /** It has an index by which documents are found by their words. */
+  readonly search: TextSearch | null
   /** Each has an index of its field. */
   readonly references: readonly { readonly field: string }[]
   /** It has an index of its field. */
   readonly ttl: { readonly field: string } | null
 }
 
-type IndexDefinition = Pick<Index, 'fields' | 'unique' | 'where' | 'kind'>
+type IndexDefinition = Pick<
+  Index,
+  'fields' | 'unique' | 'where' | 'kind' | 'weights' | 'language' | 'leakproof'
+>
 
 /** Requested indexes in one form: unique indexes last, no duplicates. */
 export function indexDefinitions({
   indexes,
   unique,
   trigram,
+  search,
+  arrays,
+  geo,
   references,
   ttl,
 }: RequestedIndexes): IndexDefinition[] {
-  const definitions = [
+  const definitions: IndexDefinition[] = [
+    ...(search === null ? [] : [ofSearch(search)]),
+    ...(geo === null ? [] : [{ fields: [...geo], unique: false, kind: 'geo' as const }]),
+    ...arrays.map((field) => ({ fields: [field], unique: false, kind: 'array' as const })),
     ...trigram.map((field) => ({ fields: [field], unique: false, kind: 'trigram' as const })),
     ...indexedBy({ references, ttl }).map(({ field }) => ({ fields: [field], unique: false })),
     ...indexes.map(({ fields }) => ({ fields: [...fields], unique: false })),
@@ -105,6 +186,14 @@ export function indexDefinitions({
   return [...new Map(definitions.map((one) => [JSON.stringify(one), one])).values()]
 }
 
+const ofSearch = ({ fields, language }: TextSearch): IndexDefinition => ({
+  fields: Object.keys(fields),
+  unique: false,
+  kind: 'text',
+  weights: Object.values(fields),
+  language,
+})
+
 /** The members of a declaration that bring an index of their field: references, and the expiry. */
 const indexedBy = ({ references, ttl }: Pick<RequestedIndexes, 'references' | 'ttl'>) => [
   ...references,
@@ -115,7 +204,7 @@ const indexedBy = ({ references, ttl }: Pick<RequestedIndexes, 'references' | 't
 export function requestedOf(
   indexes: readonly Index[],
   by: Pick<RequestedIndexes, 'references' | 'ttl'>,
-): Pick<RequestedIndexes, 'indexes' | 'unique' | 'trigram'> {
+): Pick<RequestedIndexes, 'indexes' | 'unique' | 'trigram' | 'search' | 'arrays' | 'geo'> {
   const isOfReference = ({ fields: [field, ...others] }: Index) =>
     others.length === 0 && indexedBy(by).some((one) => one.field === field)
   return {
@@ -126,7 +215,18 @@ export function requestedOf(
       .filter(({ unique }) => unique)
       .map(({ fields, where }) => (where === undefined ? fields : { fields, where })),
     trigram: indexes.filter(({ kind }) => kind === 'trigram').flatMap(({ fields }) => fields),
+    arrays: indexes.filter(({ kind }) => kind === 'array').flatMap(({ fields }) => fields),
+    search: searchOf(indexes),
+    geo: indexes.find(({ kind }) => kind === 'geo')?.fields ?? null,
   }
+}
+
+function searchOf(indexes: readonly Index[]): TextSearch | null {
+  const index = indexes.find(({ kind }) => kind === 'text')
+  if (index === undefined) return null
+  const { fields, weights = [], language } = index
+  const weighted = fields.map((field, at) => [field, weights[at] ?? 'D'] as const)
+  return { fields: Object.fromEntries(weighted), language: language as TextSearch['language'] }
 }
 
 /**
@@ -138,11 +238,13 @@ export function checkIndexes(
   {
     mode,
     scalars,
+    arrays,
     inMongo,
     ttl,
   }: {
     mode: string
     scalars: ReadonlyMap<string, Scalar>
+    arrays: ReadonlySet<string>
     inMongo: boolean
     ttl: RequestedIndexes['ttl']
   },
@@ -159,7 +261,12 @@ export function checkIndexes(
       `a collection has at most ${COLLECTION_LIMITS.indexesMax} indexes, unique ones included`,
     )
   for (const { fields, unique, kind } of definitions) {
-    if (kind === 'trigram') checkTrigram(fields, scalars)
+    if (kind === 'trigram' || kind === 'text') checkTexts(kind === 'text' ? 'search' : kind, fields, scalars)
+    if (kind === 'geo') checkNumbers(fields, scalars)
+    if (kind === 'array') {
+      checkArray(fields, arrays)
+      continue
+    }
     const unknown = fields.find((field) => field !== '_owner' && field !== ttl?.field && !scalars.has(field))
     if (unknown !== undefined) throw indexProblem(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
@@ -170,9 +277,23 @@ export function checkIndexes(
     })
 }
 
-function checkTrigram(fields: readonly string[], scalars: ReadonlyMap<string, Scalar>): void {
+function checkNumbers(fields: readonly string[], scalars: ReadonlyMap<string, Scalar>): void {
+  const other = fields.find((field) => scalars.get(field) !== 'number')
+  if (other !== undefined) throw indexProblem('geo', `${shortQuote(other)} is not declared as a number`)
+}
+
+function checkArray(fields: readonly string[], arrays: ReadonlySet<string>): void {
+  const other = fields.find((field) => !arrays.has(field))
+  if (other !== undefined) throw indexProblem('arrays', `${shortQuote(other)} is not declared as an array`)
+}
+
+function checkTexts(
+  member: 'trigram' | 'search',
+  fields: readonly string[],
+  scalars: ReadonlyMap<string, Scalar>,
+): void {
   const other = fields.find((field) => scalars.get(field) !== 'string')
-  if (other !== undefined) throw indexProblem('trigram', `${shortQuote(other)} is not declared as a string`)
+  if (other !== undefined) throw indexProblem(member, `${shortQuote(other)} is not declared as a string`)
 }
 
 function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string {
@@ -181,7 +302,7 @@ function notScalar(field: string, scalars: ReadonlyMap<string, Scalar>): string 
   return `${shortQuote(field)} is not declared as string, integer, number or boolean${hint}`
 }
 
-const indexProblem = (name: 'indexes' | 'unique' | 'trigram', detail: string) =>
+const indexProblem = (name: 'indexes' | 'unique' | 'trigram' | 'search' | 'arrays' | 'geo', detail: string) =>
   bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
 
 /** The indexes of a table before a change. `last_index`: the highest number in all previous declarations. */
@@ -213,6 +334,8 @@ export function indexesOf(
         index.unique === one.unique &&
         index.kind === one.kind &&
         index.columns.join() === names.join() &&
+        index.language === one.language &&
+        index.weights?.join() === one.weights?.join() &&
         canonical(index.where ?? null) === canonical(where ?? null) &&
         !(before.retryFailed && index.state === 'failed'),
     )
@@ -222,12 +345,12 @@ export function indexesOf(
   })
 }
 
-/** The column by which the field is compared; of its texts for similarity. */
+/** The column by which the field is compared; of its texts as they are written for searches. */
 function columnOf(field: string, columns: readonly TableColumn[], kind?: Index['kind']): string {
   if (field === '_owner') return 'owner'
   if (field === CREATED_AT) return 'created_at'
   const isOfField = ({ property }: TableColumn) => property === field
-  const column = kind === 'trigram' ? columns.find(isOfField) : columns.findLast(isOfField)
+  const column = kind === undefined ? columns.findLast(isOfField) : columns.find(isOfField)
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
 }
@@ -249,6 +372,9 @@ export const Changeable = {
   indexes: Type.Optional(RequestedIndexList),
   unique: Type.Optional(RequestedUnique),
   trigram: Type.Optional(Trigrams),
+  arrays: Type.Optional(Arrays),
+  geo: Type.Optional(Type.Union([Geo, Type.Null()])),
+  search: Type.Optional(Type.Union([TextSearch, Type.Null()])),
   references: Type.Optional(RequestedReferences),
   checks: Type.Optional(Checks),
   exclude: Type.Optional(Exclusions),
@@ -307,7 +433,7 @@ export type Schema = Static<typeof Schema>
 
 /** The columns of an index are internal. */
 export const COLUMNS = sql`id, tenant_id, workspace_id, collection, store, schema, mode, access,
-  (select coalesce(jsonb_agg(i - 'columns' order by n), '[]')
+  (select coalesce(jsonb_agg(i - 'columns' - 'leakproof' order by n), '[]')
     from jsonb_array_elements(indexes) with ordinality as e (i, n)) as indexes, relations as "references", checks,
   (select coalesce(jsonb_agg(x - 'columns' - 'name' order by n), '[]')
     from jsonb_array_elements(exclusions) with ordinality as e (x, n)) as exclude,

@@ -32,8 +32,10 @@ import {
   indexDefinitions,
   indexesOf,
   type RequestedIndexes,
+  type TextSearch,
 } from './api-types.ts'
 import {
+  arraysOf,
   type ColumnsBefore,
   columnsOf,
   defaultsOf,
@@ -92,13 +94,15 @@ export async function buildDeclaration(
   await checkDefaults(scope, schema)
   const { access, collection, store, mode, references, checks, ttl, hasDocumentStore } = request
   const inMongo = hasDocumentStore && store === 'document'
-  const definitions = indexDefinitions(inMongo ? { ...request, ttl: null } : request)
+  const requested = indexDefinitions(inMongo ? { ...request, ttl: null } : request)
   if (request.exclude.length > 0) await requireExtension(scope, 'btree_gist', 'exclude')
   if (request.trigram.length > 0) await requireExtension(scope, 'pg_trgm', 'trigram')
+  if (request.search !== null && !inMongo) await requireLanguage(scope, request.search)
+  const definitions = await withOperators(scope, requested)
   if (request.isRestored !== true) await checkReferences(scope, references, { ...request, schema })
   const types = { scalars: scalarsOf(schema), formats: formatsOf(schema) }
   if (ttl !== null) checkExpiry(ttl, { mode, formats: types.formats })
-  checkIndexes(definitions, { mode, scalars: types.scalars, inMongo, ttl })
+  checkIndexes(definitions, { mode, scalars: types.scalars, arrays: arraysOf(schema), inMongo, ttl })
   const constrained = checkConstraints(request, { ...request, schema, inMongo })
   const fieldsOfIndexes = definitions.flatMap(({ fields }) => fields).filter((field) => field !== CREATED_AT)
   const indexed = [...fieldsOfIndexes, ...constrained]
@@ -148,6 +152,38 @@ async function requireExtension(
     detail: `The database of this installation lacks the extension ${name}, which \`${member}\` needs.`,
     adminHint: `An administrator of the database can add it: create extension ${name} with schema public.`,
   })
+}
+
+/** @throws Problem `not_supported` if the server is older than the language */
+async function requireLanguage(scope: AdminScope, { language }: TextSearch): Promise<void> {
+  const row = await scope.row(sql`
+    select from pg_ts_config where cfgname = ${language} and cfgnamespace = 'pg_catalog'::regnamespace`)
+  if (row !== undefined) return
+  throw new Problem('not_supported', {
+    detail: `PostgreSQL of this installation does not know the language ${language}.`,
+    hint: 'Declare the search with the language simple, which compares words as they are written.',
+  })
+}
+
+/** The operator classes of the platform that serve each kind of index under row-level security (0012-search.sql). */
+const OPERATOR_CLASSES: Readonly<Partial<Record<NonNullable<Index['kind']>, string>>> = {
+  text: 'words_ops',
+  array: 'json_ops',
+  trigram: 'patterns_ops',
+}
+
+/** Marks the indexes that row-level security lets PostgreSQL use. */
+async function withOperators<D extends Pick<Index, 'kind'>>(
+  scope: AdminScope,
+  definitions: readonly D[],
+): Promise<(D & { readonly leakproof?: true })[]> {
+  if (definitions.every(({ kind }) => kind === undefined)) return [...definitions]
+  const rows = await scope.rows<{ name: string }>(sql`
+    select opcname as name from pg_opclass where opcnamespace = 'tenon'::regnamespace`)
+  const made = new Set(rows.map(({ name }) => name))
+  return definitions.map((one) =>
+    one.kind !== undefined && made.has(OPERATOR_CLASSES[one.kind] ?? '') ? { ...one, leakproof: true } : one,
+  )
 }
 
 /** True if anon keys of the workspace read what is declared without `access`. */

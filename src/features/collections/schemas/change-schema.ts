@@ -45,6 +45,9 @@ type Change = Partial<
   >
 > & { readonly references?: Parameters<typeof referencesOf>[0] | undefined }
 
+/** Members whose naming builds failed indexes again. */
+const INDEXED = ['indexes', 'unique', 'trigram', 'search', 'arrays', 'geo'] as const
+
 /** Members that never change. They may be named, so that the file that declares a collection can also change it. */
 type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
 
@@ -124,7 +127,7 @@ export async function prepareChange(
     ...{ workspaceId: row.workspace_id, collection: row.collection },
     ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope), isRestored: isPlanned },
   }
-  const retryFailed = change.indexes !== undefined || change.unique !== undefined
+  const retryFailed = INDEXED.some((name) => change[name] !== undefined)
   const built = await buildDeclaration(scope, request, { ...row, retryFailed })
   checkBackfill(requested, built, inMongo)
   const isScanned = needsValidation(row, built, request.mode)

@@ -47,6 +47,16 @@ export function scalarsOf(schema: SchemaObject): Map<string, Scalar> {
   return new Map(scalars)
 }
 
+/** The names of the declared arrays. `null` beside the type is ignored. */
+export function arraysOf(schema: SchemaObject): Set<string> {
+  const isArray = (property: unknown) => {
+    const { type } = Object(property) as { type?: unknown }
+    const [only, ...more] = [type].flat().filter((name) => name !== 'null')
+    return only === 'array' && more.length === 0
+  }
+  return new Set(Object.keys(propertiesOf(schema)).filter((name) => isArray(propertiesOf(schema)[name])))
+}
+
 function scalarOf(property: unknown): Scalar | undefined {
   const { type } = Object(property) as { type?: unknown }
   const [only, ...more] = [type].flat().filter((name) => name !== 'null')

@@ -8,11 +8,13 @@ import type { TenantRef, WorkspaceRef } from '../../../core/tenant.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { requireDisjoint } from '../constraints/conflicting.ts'
+import { COLLECTION_LIMITS } from '../limits.ts'
 import {
   addExclusions,
   adoptDocuments,
   changeCollectionTable,
   createCollectionTable,
+  definitionOf,
   dropCollectionTable,
   exclusionsWithout,
   type FieldChange,
@@ -24,7 +26,7 @@ import {
 import { addChecks, dropChecks } from '../postgres/table-constraints.ts'
 import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
 import { checkReferences } from '../references/reference.ts'
-import { refOf, type Schema } from './api-types.ts'
+import { type Index, refOf, type Schema } from './api-types.ts'
 import type { BuiltDeclaration } from './build-declaration.ts'
 import { highestNumber } from './columns.ts'
 import { DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
@@ -124,6 +126,7 @@ export async function changeDeclaredTable(
     lockTargets(transaction, { workspaceId, collection, relation, ...of })
   const before = { ...row, foreignKeys: await keysOf({ ...row, references: row.relations }) }
   const foreignKeys = await keysOf({ references, columns })
+  await requireFewToSearch(openDocuments(transaction, ref), row, changed.indexes)
   const tables = openTables(transaction, ref)
   const after = { ...changed, id: row.id, relation: `${row.id}_${revision}`, foreignKeys }
   const indexesAfter = await changeCollectionTable(tables, before, after, fields)
@@ -136,6 +139,26 @@ export async function changeDeclaredTable(
     keys: keys.map((key) => (key.relation === relation ? { ...key, relation: after.relation } : key)),
   })
   await updateRow(tables, row, { ...changed, indexes: indexesAfter, revision })
+}
+
+/** @throws Problem `state_conflict` if the words of too many documents would be computed, while all others wait for the table */
+async function requireFewToSearch(
+  documents: Statements,
+  before: DeclaredRow,
+  indexes: readonly Index[],
+): Promise<void> {
+  const isKnown = (index: Index) =>
+    before.indexes.some((other) => definitionOf(other) === definitionOf(index))
+  if (!indexes.some((index) => index.kind === 'text' && !isKnown(index))) return
+  const limit = COLLECTION_LIMITS.searchDocumentsMax
+  const [[counted] = []] = await documents.batch(
+    sql`select count(*) as n from (select from ${tableName(before)} limit ${limit + 1}) found`,
+  )
+  if (Number(counted?.['n']) <= limit) return
+  throw new Problem('state_conflict', {
+    detail: `The collection has more than ${limit} documents: others would wait too long for the words of all of them.`,
+    hint: 'Declare another collection with the search, and import the documents there.',
+  })
 }
 
 async function updateRow(

@@ -130,6 +130,7 @@ async function planNew(
 ): Promise<PlannedChange[]> {
   const { renamed_from: _, backfill: __, ...declared } = declaration
   const { collection, mode, access, indexes = [], unique = [], trigram = [], exclude = [], ttl } = declared
+  const { search, arrays = [], geo } = declared
   requireRightToWiden(scope, undefined, access ?? {})
   const lookedUp = Object.values(access?.lookups ?? {}).map((lookup) => lookup.collection)
   // Rules that read a collection which is yet to be declared are checked when they are.
@@ -145,7 +146,8 @@ async function planNew(
   const made = change('collection', 'instant', `${collection} is declared.`)
   const isFilled = !hasDocumentStore(scope) && (await countUndeclared(scope, ref, { collection, max: 0 })) > 0
   if (!isFilled) return [made]
-  const isIndexed = indexes.length + unique.length + trigram.length + exclude.length > 0
+  const lists = [indexes, unique, trigram, exclude, arrays]
+  const isIndexed = lists.some((list) => list.length > 0) || Boolean(search ?? geo)
   return [
     made,
     ...((mode ?? 'enforce') === 'enforce' ? [change('schema', 'validate', 'Documents must match it.')] : []),
