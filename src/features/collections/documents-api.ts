@@ -17,6 +17,7 @@ import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { takeBodyDistance, takeDistance } from './query/distance.ts'
+import { ALL } from './query/filter.ts'
 import { takeBodyNear, takeNear } from './query/near.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import {
@@ -31,8 +32,8 @@ import { takeBodySearch, takeSearch, takeShown } from './query/search.ts'
 import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
+import { withRelated } from './references/related.ts'
 import { withSelected } from './references/selected.ts'
-import { withCollection } from './resolve-store.ts'
 import { documentNotFound, etagOf, type Written } from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { write } from './write.ts'
@@ -198,7 +199,7 @@ export const getDocument = workspaceOperation({
   },
   run: async (scope, { name, id, select, expand }) => {
     const wanted = { selection: readSelection(select, 'query'), expand: readExpand(expand) }
-    return withCollection(scope, name, ['read'], async (collection, inside) => {
+    return withRelated(scope, { name, rights: ['read'], filter: ALL }, async (collection, inside) => {
       const { selection, expand: expansions } = withSelected(wanted, collection)
       checkSelected([...(selection?.keys() ?? [])], collection.declared)
       const documents = await collection.store.read(inside, [{ collection, id: documentId(id) }])

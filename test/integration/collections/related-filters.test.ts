@@ -11,6 +11,7 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 type Fields = Record<string, unknown>
 type Kind = 'authors' | 'posts' | 'comments'
@@ -466,5 +467,34 @@ test('a collection of which the caller may read nothing: 403, whatever is stored
   for (const query of ['secrets=some.(id.neq.x)', 'secrets=none.()']) {
     const reply = await list('authors', query, user)
     expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
+  }
+})
+
+test('collection that another process has renamed: found by its references under the new name at once', async () => {
+  const [parents, children, renamed] = [unique('parents'), unique('children'), unique('renamed')]
+  await declare(parents, { schema: { properties: { n } } })
+  await declare(children, {
+    schema: { properties: { n, parent_id: uuid } },
+    references: [{ field: 'parent_id', collection: parents, inverse: 'children' }],
+  })
+  const as = workspace.service
+  const at = (collection: string) => `/v1/collections/${collection}/documents`
+  const { body: parent } = await call('POST', at(parents), { as, body: { n: 1 } })
+  await call('POST', at(children), { as, body: { n: 2, parent_id: parent.id } })
+  const asked = async () => {
+    const filtered = await call('GET', `${at(parents)}?children=some.(n.eq.2)`, { as })
+    const expanded = await call('GET', `${at(parents)}?expand=children(count)`, { as })
+    return [filtered.body.data?.length, expanded.body.data?.[0]._expand]
+  }
+  expect(await asked()).toEqual([1, { children: { count: 1 } }])
+  const other = await startInProcessNode()
+  try {
+    const path = `/v1/collections/${children}/rename`
+    const body = { workspace_id: workspace.workspaceId, to: renamed }
+    const reply = await call('POST', path, { as: workspace.operator, at: other.at, body })
+    expect([reply.status, reply.body]).toMatchObject([200, {}])
+    expect(await asked()).toEqual([1, { children: { count: 1 } }])
+  } finally {
+    await other.close()
   }
 })

@@ -37,6 +37,24 @@ export async function findBranch(
   throw unknownName({ name, collection, code }, await readableNames(scope, others))
 }
 
+/** A reference leads to a collection that has another name by now. */
+export class MovedReference extends Error {}
+
+/**
+ * Checks that the collection at the other end of a reference has its declaration. One that was renamed since its name was cached has none.
+ * @param from the collection that the reference leads from or to
+ * @throws MovedReference, after which `withRelated` repeats the work with the names that the database has
+ */
+export function requireDeclared(
+  scope: WorkspaceScope,
+  { declared }: Pick<Collection, 'declared'>,
+  from: string,
+): void {
+  if (declared !== undefined) return
+  invalidate(scope, scope.ref, referringKey(from))
+  throw new MovedReference()
+}
+
 /** The names of collections that the caller may read. */
 async function readableNames(
   scope: WorkspaceScope,

@@ -9,7 +9,7 @@ import { BY_ID, type OrderKey } from '../query/filter.ts'
 import { project } from '../query/order-and-selection.ts'
 import type { Collection, Stored } from '../store.ts'
 import { applyDeclaration } from '../typed-query.ts'
-import { type Branch, findBranch } from './branches.ts'
+import { type Branch, findBranch, requireDeclared } from './branches.ts'
 import type { Expansion } from './expand-syntax.ts'
 import { withRelated } from './related.ts'
 import { tooDeep, withSelected } from './selected.ts'
@@ -94,8 +94,8 @@ async function expandLevel(
     const branch = await findBranch(scope, collection, { name: expansion.name, code: 'expand_invalid' })
     const values =
       branch.kind === 'one'
-        ? await expandOne(scope, branch, { documents, expansion, budget, level })
-        : await expandMany(scope, branch, { documents, expansion, budget, level })
+        ? await expandOne(scope, branch, { documents, expansion, budget, level, from: collection.name })
+        : await expandMany(scope, branch, { documents, expansion, budget, level, from: collection.name })
     for (const [index, value] of values.entries()) (results[index] ?? {})[expansion.name] = value
   }
   return results
@@ -112,6 +112,8 @@ interface Expanding {
   readonly expansion: Expansion
   readonly budget: Budget
   readonly level: number
+  /** The collection of the documents. */
+  readonly from: string
 }
 
 /** The document that each refers to; null if it refers to none that the caller may read. */
@@ -127,6 +129,7 @@ async function expandOne(
   const ids = [...new Set(targets.filter((id) => id !== undefined))]
   const reading = { name: reference.collection, rights: ['read'], filter } as const
   const found = await withRelated(scope, reading, async (collection, inside, bound) => {
+    requireDeclared(inside, collection, on.from)
     const expansion = withSelected(wanted, collection)
     const among = { kind: 'all', of: [oneOf('id', ids), bound] } as const
     const query = { filter: among, order: BY_ID, limit: Math.max(1, ids.length), ...selectedIn(expansion) }
@@ -149,6 +152,7 @@ async function expandMany(
   if (isCount && (wanted.size !== undefined || wanted.order.length > 0))
     throw invalid(`${wanted.name}(count) has no order and no size.`)
   return withRelated(scope, { name, rights: ['read'], filter }, async (collection, inside, bound) => {
+    requireDeclared(inside, collection, on.from)
     const expansion = withSelected(wanted, collection)
     const typed = {
       filter: bound,

@@ -8,7 +8,7 @@ import { resolveCollection, withCollection, withCollections } from '../resolve-s
 import type { Right } from '../rules/access.ts'
 import type { Collection } from '../store.ts'
 import { applyDeclaration, declaredNames } from '../typed-query.ts'
-import { type Branch, findBranch, findReferences } from './branches.ts'
+import { type Branch, findBranch, findReferences, MovedReference, requireDeclared } from './branches.ts'
 
 type Related = Extract<Filter, { kind: 'related' }>
 
@@ -25,10 +25,31 @@ interface Reading {
  * @param work gets the filter with the collections that it reaches, and a scope with the values that their rules look up
  * @throws Problem `forbidden`, also for a collection that the filter reaches; `filter_invalid` for a name that is no reference
  */
-export function withRelated<T>(
+export async function withRelated<T>(scope: WorkspaceScope, reading: Reading, work: Work<T>): Promise<T> {
+  let cause: unknown
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    try {
+      return await withRelatedOnce(scope, reading, work)
+    } catch (error) {
+      if (!(error instanceof MovedReference)) throw error
+      cause = error
+    }
+  }
+  throw new Problem('overloaded', {
+    detail: `A collection that refers to ${reading.name} was renamed too often during the request.`,
+    cause,
+  })
+}
+
+/** Collections are renamed by hand, so no request meets several renamings. */
+const ATTEMPTS_MAX = 3
+
+type Work<T> = (collection: Collection, inside: WorkspaceScope, filter: Filter) => Promise<T>
+
+function withRelatedOnce<T>(
   scope: WorkspaceScope,
   { name, rights, filter }: Reading,
-  work: (collection: Collection, inside: WorkspaceScope, filter: Filter) => Promise<T>,
+  work: Work<T>,
 ): Promise<T> {
   return withCollection(scope, name, rights, async (collection, inside) => {
     if (!mayReachOthers(filter, collection)) return work(collection, inside, filter)
@@ -87,7 +108,7 @@ class Binder {
       // A test that is negated is one of the field, as for the document's own fields: it needs a document.
       const inner = { ...filter, path: [first, ...below] as const } as Filter
       const related = { kind: 'related', path: [name], filter: inner, not: false } as const
-      return this.#join(related, { branch: { kind: 'one', reference }, hops })
+      return this.#join(related, { branch: { kind: 'one', reference }, hops, from: collection.name })
     }
     const [name, ...below] = filter.path
     if (filter.kind !== 'related') {
@@ -99,7 +120,7 @@ class Binder {
         detail: `${name.slice(0, 50)} of ${pathText(filter.path).slice(0, 100)} is not a reference of ${collection.name} to one document.`,
       })
     const branch = await findBranch(this.#scope, collection, { name, code: 'filter_invalid' })
-    return this.#join(filter, { branch, hops })
+    return this.#join(filter, { branch, hops, from: collection.name })
   }
 
   /** @throws Problem `filter_invalid` for a field of the documents that refer to one, which are several */
@@ -116,7 +137,7 @@ class Binder {
 
   async #join(
     filter: Related,
-    { branch, hops }: { readonly branch: Branch; readonly hops: number },
+    { branch, hops, from }: { readonly branch: Branch; readonly hops: number; readonly from: string },
   ): Promise<Filter> {
     this.#left -= 1
     if (this.#left < 0 || hops >= COLLECTION_LIMITS.relatedHopsMax) throw tooMany()
@@ -124,6 +145,7 @@ class Binder {
     const ends = { one: [[reference.field], ['id']], many: [['id'], [reference.field]] } as const
     const [own, other] = ends[branch.kind]
     const collection = await this.#find(branch.kind === 'one' ? reference.collection : branch.collection)
+    requireDeclared(this.#scope, collection, from)
     const bound = await this.bind(filter.filter, collection, hops + 1)
     const typed = applyDeclaration({ filter: bound, order: [], limit: 0 }, collection.declared)
     const join: Join = { collection, own, other }
