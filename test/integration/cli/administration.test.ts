@@ -1,5 +1,8 @@
 /** Commands of administration: what they print for programs and for people, what they refuse, and how they end. */
 
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { CreateBucketCommand, DeleteBucketCommand } from '@aws-sdk/client-s3'
 import type { Command } from 'commander'
 import { beforeAll, expect, test } from 'vitest'
@@ -287,21 +290,31 @@ test('commands without --yes: say what they would remove, and remove nothing', a
   await configure(workspace, { auth: { sign_up: 'invite' } })
   const user = await create('/v1/users', { email: `${unique('u')}@example.test`, workspace_id })
   const client = await create('/v1/oauth-clients', { kind: 'machine', name: 'CI', ...admin })
+  const declaration = { collection: 'kept', store: 'relational', schema: { properties: {} } }
+  const schema = await create('/v1/schemas', { workspace_id, ...declaration })
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-schemas-'))
+  const expiring = { ...declaration, ttl: { field: '_created_at', after: '30d' } }
+  await writeFile(join(folder, 'kept.json'), JSON.stringify(expiring))
+  const path = `/v1/schemas/${schema.id}`
   const removals: Record<string, readonly [args: string[], path: string, said: string]> = {
     'tenant delete': [[tenant_id, '--grace-days', '0'], `/v1/tenants/${tenant_id}`, workspace_id],
     'workspace delete': [[workspace_id, '--grace-days', '0'], `/v1/workspaces/${workspace_id}`, workspace_id],
     'account delete': [[account.id], `/v1/accounts/${account.id}`, account.email],
     'user delete': [[user.email, '--data', 'delete'], `/v1/users/${user.id}`, 'objects: 0'],
+    'collection drop': [['kept', '--workspace', workspace_id], path, 'the collection kept'],
+    'collection truncate': [['kept', '--workspace', workspace_id], path, 'the collection kept'],
+    'schema apply': [[folder, '--workspace', workspace_id], path, 'have expired are deleted'],
     'workspace host delete': [['x.example'], `/v1/workspaces/${workspace_id}`, 'host name x.example'],
     'oauth-client delete': [[client.client_id], `/v1/oauth-clients/${client.client_id}`, '“CI”'],
   }
-  for (const [name, [args, path, said]] of Object.entries(removals)) {
+  for (const [name, [args, kept, said]] of Object.entries(removals)) {
     const { code, stdout, stderr } = await run(...name.split(' '), ...args)
     expect([name, code, stdout], stderr).toEqual([name, 1, ''])
     expect(stderr).toContain(said)
     expect(stderr).toMatch(/^Add --yes to confirm\./m)
-    expect((await get(path)).state ?? 'there').toMatch(/^(active|there)$/)
+    expect((await get(kept)).state ?? 'there').toMatch(/^(active|there)$/)
   }
+  await rm(folder, { recursive: true })
   // That of a restore has a value.
   const isConfirmed = (command: Command) =>
     command.options.some(({ long, required }) => long === '--yes' && !required)
