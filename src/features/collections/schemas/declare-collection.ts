@@ -7,8 +7,9 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { hasDocumentStore } from '../../../access/scope-services.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { violated } from '../../../infra/postgres/errors.ts'
+import { undefinedOnDeadlock, violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { retryContended } from '../../../infra/retry.ts'
 import { ACTIVE, findInactiveReason } from '../../tenants/active.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
@@ -85,7 +86,7 @@ export async function declareOrAdopt(
   // An earlier attempt of the request may have moved them.
   const isMoved = (await scope.row(sql`select from schemas where id = ${id}`)) !== undefined
   if (!isMoved && (ref === undefined || !(await hasUndeclared(scope, ref, input.collection))))
-    return { schema: await declareCollection(scope, input, { id, isPart }) }
+    return { schema: await declareContended(scope, input, { id, isPart }) }
   if (!isMoved && ref !== undefined) await adopt(scope, ref, input, id)
   const { workspace_id, ...declaration } = input
   try {
@@ -122,8 +123,14 @@ async function adopt(
   const scan = new ExistingDocumentsScan({ undeclared: collection }, prepared)
   if (request.mode === 'enforce') await validateExisting(scope, ref, scan)
   const bare = { workspace_id, collection, store, schema: {}, mode: 'off' } as const
-  await declareCollection(scope, bare, { id, adopts: true })
+  await declareContended(scope, bare, { id, adopts: true })
 }
+
+/** Documents of the collection may be written, and quotas be set, meanwhile: PostgreSQL ends one of two that wait for each other. */
+const declareContended = (scope: AdminScope, input: NewDeclaration, how: Declaring) =>
+  retryContended('Others use the collection at the same time.', () =>
+    declareCollection(scope, input, how).catch(undefinedOnDeadlock),
+  )
 
 async function moveBack(scope: AdminScope, ref: WorkspaceRef | undefined, id: string): Promise<void> {
   const row = await scope.row<{ collection: string } & WorkspaceRef>(sql`
