@@ -231,7 +231,7 @@ export const deleteExpiredOf = (
       for (const { id } of rows) {
         const change = { verb: 'delete', collection: all, id, warnings: [] } as const
         const result = await writeChecked(inside, all.store, [change]).catch(keptIfTooLarge)
-        // Those that nobody has looked at must not count as gone.
+        // A document that no statement has read yet must not count as deleted.
         if (result === undefined)
           throw new Problem('overloaded', { detail: 'Other writers were in the way.' })
         if (result === 'kept' || (isRefusal(result) && 'referenced' in result)) found.isReferred = true

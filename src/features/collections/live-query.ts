@@ -165,7 +165,7 @@ export class LiveResult {
     return wasIn === true || (wasIn === undefined && isReadable(read, after)) ? 'leave' : undefined
   }
 
-  /** Whether the document was in the result before the change, also if it had expired; undefined if that is not known. */
+  /** True if the document was in the result before the change, also if it had expired; undefined if it is not known. */
   #wasIn({ id, isCreated, before }: DocumentChange, { read, filter }: Bounds): boolean | undefined {
     if (isCreated) return false
     if (before !== undefined) return isReadable(read, before) && matches(filter, before)

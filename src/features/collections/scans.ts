@@ -99,7 +99,7 @@ export function isNarrowed(
   return isOpen && count === undefined && isIndexOrder(order[0], indexes)
 }
 
-/** What the indexes of a collection find. */
+/** The fields by which the indexes of a collection find documents. */
 interface Indexes {
   /** Fields by whose values an index finds documents. */
   readonly leading: ReadonlySet<string | undefined>

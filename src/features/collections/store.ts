@@ -201,7 +201,7 @@ export type Conflict =
   /** Documents refer to this one, or to one that would be deleted with it: those of the declaration with this id. */
   | { readonly referenced: string; readonly blocking?: Blocking }
 
-/** Some of the documents that stand in the way of a deletion, whoever may read them. */
+/** Some of the documents that protect one from deletion, also those that the caller may not read. */
 export interface Blocking {
   readonly collection: string
   readonly ids: readonly string[]

@@ -4,7 +4,7 @@ import type { StatementExecutor } from './database.ts'
 import { sql } from './sql.ts'
 import { SystemScope } from './system-scope.ts'
 
-/** What a superuser of the database runs once, if the migration was not run as one. */
+/** The statement that a superuser of the database runs once, if the migration ran as another role. */
 export const MAKE_OPERATORS = 'call tenon.make_search_operators()'
 
 /**

@@ -50,7 +50,7 @@ const rename = (collection: string, to: string, of = ws) =>
     body: { workspace_id: of.workspaceId, to },
   })
 
-/** @returns who is said to use the collection; empty if the change was made */
+/** @returns the names in `used_by` of the refusal; empty if the change was made */
 const users = ({ status, body }: Reply): string[] =>
   status === 409
     ? body.used_by.map(({ kind, name }: { kind: string; name: string }) => `${kind} ${name}`)

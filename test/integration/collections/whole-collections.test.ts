@@ -50,7 +50,7 @@ const referringTo = (collection: string) => ({
   references: [{ field: 'customer_id', collection, inverse: 'orders' }],
 })
 
-/** What the database has of a name. */
+/** The documents and declarations that the database has of a name. */
 const left = (collection: string) =>
   asSuperuser(
     `select 'schema' from tenon.schemas where workspace_id = $1 and collection = $2

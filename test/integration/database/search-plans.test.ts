@@ -342,7 +342,7 @@ test('migration by a role that is no superuser: applied, without the operators, 
       drop operator family tenon.json_ops using gin cascade; drop operator family tenon.patterns_ops using gist cascade;
       drop function tenon.matches_words, tenon.contains_json, tenon.matches_pattern, tenon.folded cascade;
       drop procedure tenon.make_search_operators`)
-    // What the file asks is the role of the session, which this database has no other one for.
+    // The migration asks for the role of the session, which is always a superuser in this database.
     await client.query('begin; set local session authorization tenon_owner')
     await client.query(file)
     await client.query('commit')

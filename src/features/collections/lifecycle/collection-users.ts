@@ -74,7 +74,7 @@ export async function refuseUsed(
   })
 }
 
-/** What became of a collection as a whole, and the data of the event. */
+/** The change of a whole collection, and the data of its event. */
 export type CollectionEvent =
   | { readonly verb: 'dropped' | 'truncated'; readonly name: string }
   | { readonly verb: 'renamed'; readonly name: string; readonly before: string }

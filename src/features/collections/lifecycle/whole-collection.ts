@@ -85,7 +85,7 @@ const UNDER_WAY = ['bulk_change', 'index_build'] as const
 const USED_BY_NAME = ['reference', 'lookup', 'function', 'flow', 'mcp_server', ...UNDER_WAY] as const
 
 /**
- * Makes a change of a whole collection once for all repetitions of its request, while nobody writes the collection.
+ * Changes a whole collection, once for all repetitions of its request. The transaction locks out the writers of the collection.
  * @param names of the collections that the change is about
  * @throws Problem `not_found`; `not_supported` if the documents are in MongoDB; `overloaded` if others use it for long
  */
@@ -144,7 +144,7 @@ async function refuseInMongo(
       detail: `Documents of ${name} are in MongoDB, and are not changed as a whole there.`,
       hint: 'Delete them with `delete-many` first.',
     })
-  // What was stored in PostgreSQL before MongoDB was configured is not shown, and stays.
+  // Documents that PostgreSQL stored before MongoDB was configured are not shown, and stay.
   if (declared === undefined) throw notFound('collection')
 }
 

@@ -19,7 +19,7 @@ const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/
 const ORDER: Source = { code: 'order_invalid', in: 'query', name: 'order' }
 const FILTER: Source = { code: 'filter_invalid', in: 'query', name: NAME }
 
-/** What is left when the distance is taken out of a query. */
+/** A query without its distance, and the distance. */
 interface Rest<O extends Order, F> {
   readonly order: O | undefined
   readonly filters: F

@@ -30,7 +30,7 @@ export interface ShownSearch extends Search {
 type Select = string | readonly string[] | undefined
 type Order = string | readonly string[] | Readonly<Record<string, 1 | -1>> | undefined
 
-/** What is left of a query when its search is taken out. */
+/** Order and selection of a query without the fields that only a search gives. */
 interface Rest<O extends Order> {
   readonly order: O | undefined
   readonly select: Select

@@ -128,7 +128,7 @@ export function checkBackfill(
     })
 }
 
-/** What a table is changed by, besides its columns. Documents have all fields that were required before. */
+/** Changes of the fields of documents, besides those of columns. Documents have all fields that were required before. */
 export function fieldChangeOf(
   { schema, mode }: DeclaredRow,
   renames: ReadonlyMap<string, string>,

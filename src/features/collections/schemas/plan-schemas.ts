@@ -35,7 +35,7 @@ interface PlannedChange {
   readonly detail: string
 }
 
-/** What is done for one collection. */
+/** The changes of one collection. */
 export interface Step {
   readonly declaration: Planned
   /** The declaration that there is. */
