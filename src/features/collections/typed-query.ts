@@ -75,6 +75,7 @@ function withoutOwn(filter: Filter): Filter {
 
 /** Rejects a field of another document where only those of the document itself can stand. */
 function checkPlaces({ filter, order }: Query, { references }: Declaration): void {
+  if (references.length === 0) return
   const misplaced = (path: Path) => isOfOther(path, references)
   const sorted = order.find(({ path }) => misplaced(path))
   if (sorted !== undefined)
