@@ -15,12 +15,13 @@ import type { Filter, OrderKey, Path } from './query/filter.ts'
 import type { Near } from './query/near.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { BY_SCORE, checkSearch, type ShownSearch } from './query/search.ts'
+import { requireIndexes } from './query-indexes.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import type { Expansion } from './references/expand-syntax.ts'
 import { withRelated } from './references/related.ts'
 import { withSelected } from './references/selected.ts'
 import { inLine } from './scans.ts'
-import { type Collection, type Count, type Stored, valueAt } from './store.ts'
+import { type Count, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
 
 export interface PageQuery {
@@ -71,9 +72,7 @@ export async function readDocumentPage(
     { name, rights: ['read'], filter },
     async (collection, inside, bound) => {
       if (position !== undefined) requireChanges(collection)
-      if (near !== undefined) requireTrigrams(collection, near)
-      if (search !== undefined) requireSearch(collection)
-      if (distance !== undefined) requirePlaces(collection)
+      requireIndexes(collection, query)
       const { selection, expand } = withSelected(
         { selection: request.selection, expand: request.expand ?? [] },
         collection,
@@ -134,43 +133,6 @@ function checkOnePage(
   if (name === undefined) return
   throw new Problem('filter_invalid', {
     detail: `${kind} gives the order of the documents, and has one page: it cannot be combined with ${name}.`,
-  })
-}
-
-/** @throws Problem `not_supported` if no index finds the texts of the field by similarity */
-function requireTrigrams({ name, store, declared }: Collection, { field }: Near): void {
-  const index = declared?.indexes.find(({ kind, fields }) => kind === 'trigram' && fields[0] === field)
-  if (index?.state === 'ready' && store.kind === 'postgresql') return
-  const shown = field.slice(0, 100)
-  if (index?.state === 'building')
-    throw new Problem('not_supported', { detail: `The index of ${shown} for near is being built.` })
-  throw new Problem('not_supported', {
-    detail: `The field ${shown} of ${name} has no index for near.`,
-    adminHint: `Declare one: "trigram": [${JSON.stringify(shown)}] in the declaration of ${name}, in PostgreSQL.`,
-  })
-}
-
-/** @throws Problem `not_supported` if documents are not found by their words */
-export function requireSearch({ name, store, declared }: Collection): void {
-  const index = declared?.indexes.find(({ kind }) => kind === 'text')
-  if (index?.state === 'ready' && store.kind === 'postgresql') return
-  if (index?.state === 'building')
-    throw new Problem('not_supported', { detail: 'The index of _search is being built.' })
-  throw new Problem('not_supported', {
-    detail: `The collection ${name.slice(0, 100)} has no search.`,
-    adminHint: `Declare it, in PostgreSQL: "search": {"fields": {"title": "A"}, "language": "english"} in the declaration of ${name.slice(0, 100)}.`,
-  })
-}
-
-/** @throws Problem `not_supported` if no index finds documents around a place */
-function requirePlaces({ name, store, declared }: Collection): void {
-  const index = declared?.indexes.find(({ kind }) => kind === 'geo')
-  if (index?.state === 'ready' && store.kind === 'postgresql') return
-  if (index?.state === 'building')
-    throw new Problem('not_supported', { detail: 'The index for _distance is being built.' })
-  throw new Problem('not_supported', {
-    detail: `The collection ${name.slice(0, 100)} has no places to order by.`,
-    adminHint: `Declare them, in PostgreSQL: "geo": ["lat", "lng"] in the declaration of ${name.slice(0, 100)}.`,
   })
 }
 

@@ -6,9 +6,10 @@ import type { Json } from '../../../core/work.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { listDigest } from '../../operation-helpers.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { readCursor, requireSearch, writeCursor } from '../page.ts'
+import { readCursor, writeCursor } from '../page.ts'
 import type { OrderKey } from '../query/filter.ts'
 import type { Search } from '../query/search.ts'
+import { requireIndexes } from '../query-indexes.ts'
 import { withRelated } from '../references/related.ts'
 import { inLine } from '../scans.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
@@ -78,7 +79,7 @@ function run(scope: WorkspaceScope, name: string, query: AggregateQuery): Promis
       filter: aggregate.filter,
       ...{ order: [], limit: query.limit, count: 'exact' as const, ...(search && { search }) },
     }
-    if (search !== undefined) requireSearch(collection)
+    requireIndexes(collection, query)
     const release = await SLOTS.acquire(scope.ref.workspaceId, BUSY, { waitingMax })
     try {
       return await inLine(inside, collection, read, () =>

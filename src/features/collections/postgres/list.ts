@@ -5,6 +5,7 @@ import { commas, type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Filter } from '../query/filter.ts'
 import type { Near } from '../query/near.ts'
+import { indexOf } from '../query-indexes.ts'
 import type { Index } from '../schemas/api-types.ts'
 import { type Collection, joinedCollection, type Query, type Stored } from '../store.ts'
 import { type Column, comparedText, compileAfter, compileOrder } from './compile.ts'
@@ -32,7 +33,7 @@ export async function listRows(
   const where = sql`${matching(collection, query.filter)} and ${found(searched)}`
   const shown = searched === undefined ? table : { ...table, row: sql`${table.row}${searched.shown}` }
   if (query.distance !== undefined) {
-    const options = { distance: query.distance, limit: query.limit, index: placesOf(collection) }
+    const options = { distance: query.distance, limit: query.limit, index: indexOf(collection, 'geo') }
     const rows = await nearestRows(scope, shown, where, options)
     return { rows: rows.map((row) => ({ ...toStored(table, row), ...searched?.highlightOf(row) })) }
   }
@@ -63,7 +64,7 @@ function statementOf(
   { searched, collection }: Searching,
 ): Sql {
   if (near !== undefined)
-    return nearStatement(table, where, { near, limit, index: trigramsOf(collection, near) })
+    return nearStatement(table, where, { near, limit, index: indexOf(collection, 'trigram', near.field) })
   const page = { order, limit, ...(after !== undefined && { after }) }
   return searched !== undefined && search?.byScore === true
     ? rankedStatement(table, where, searched, page)
@@ -189,20 +190,6 @@ function nearStatement(
   return sql`select * from (
       select ${row}, 1 - (${distance}) as similarity from ${name} where ${where} order by ${distance} limit ${limit}) found
     where similarity > 0 order by similarity desc, id`
-}
-
-/** The index of the coordinates, which the query was checked for. */
-function placesOf({ declared }: Collection): Index {
-  const index = declared?.indexes.find(({ kind }) => kind === 'geo')
-  if (index === undefined) throw new TypeError('a distance needs an index')
-  return index
-}
-
-/** The index of a search by similarity, which the query was checked for. */
-function trigramsOf({ declared }: Collection, { field }: Near): Index {
-  const index = declared?.indexes.find(({ kind, fields }) => kind === 'trigram' && fields[0] === field)
-  if (index === undefined) throw new TypeError('near needs an index')
-  return index
 }
 
 const isComputed = ({ type, computed }: Column) => type === 'jsonb' || computed === true

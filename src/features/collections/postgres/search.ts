@@ -7,6 +7,7 @@ import { MAKE_OPERATORS } from '../../../infra/postgres/search-operators.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { prefixQuery, type Search, type ShownSearch } from '../query/search.ts'
+import { indexOf } from '../query-indexes.ts'
 import type { Index } from '../schemas/api-types.ts'
 import type { Collection, Stored } from '../store.ts'
 import { tableOf } from './table.ts'
@@ -33,8 +34,7 @@ export async function searchIn(
   search: ShownSearch | undefined,
 ): Promise<CompiledSearch | undefined> {
   if (search === undefined) return undefined
-  const index = collection.declared?.indexes.find(({ kind }) => kind === 'text')
-  if (index === undefined) throw new TypeError('a search needs its index')
+  const index = indexOf(collection, 'text')
   if (index.leakproof !== true) await requireFewDocuments(scope, tableOf(collection))
   return compileSearch(search, index)
 }
