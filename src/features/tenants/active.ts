@@ -2,11 +2,20 @@
 
 import type { AdminScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 
 /** A condition on `workspaces`: nothing is created in a workspace that is inactive, or whose tenant is. */
 export const ACTIVE = sql`state = 'active' and (select t.state from tenants t where t.id = tenant_id) = 'active'`
+
+/** @throws Problem `not_found` for a workspace that is not active, or that the caller does not reach */
+export const findActiveWorkspace = (scope: AdminScope, workspaceId: string): Promise<WorkspaceRef> =>
+  findRow(
+    scope,
+    'workspace',
+    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${workspaceId} and ${ACTIVE}`,
+  )
 
 /** The problem after nothing was created in a workspace, since the caller cannot see it or its state forbids it. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {

@@ -2,13 +2,10 @@
 
 import Type from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
-import type { AdminScope } from '../../../access/scope.ts'
 import { ADMINS, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { bodyProblem, findRow } from '../../operation-helpers.ts'
-import { ACTIVE } from '../../tenants/active.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
+import { findActiveWorkspace } from '../../tenants/active.ts'
 import { CollectionName } from '../document.ts'
 import {
   dropCollection as drop,
@@ -35,7 +32,7 @@ export const dropCollection = adminOperation({
   http: { method: 'DELETE', path: '/v1/collections/{name}' },
   run: async (scope, { name, workspace_id, confirm }) => {
     requireConfirmed(name, confirm)
-    return drop(scope, { ref: await activeWorkspace(scope, workspace_id), name })
+    return drop(scope, { ref: await findActiveWorkspace(scope, workspace_id), name })
   },
 })
 
@@ -49,7 +46,7 @@ export const truncateCollection = adminOperation({
   http: { method: 'POST', path: '/v1/collections/{name}/truncate' },
   run: async (scope, { name, workspace_id, confirm }) => {
     requireConfirmed(name, confirm)
-    return truncate(scope, { ref: await activeWorkspace(scope, workspace_id), name })
+    return truncate(scope, { ref: await findActiveWorkspace(scope, workspace_id), name })
   },
 })
 
@@ -63,7 +60,7 @@ export const renameCollection = adminOperation({
   run: async (scope, { name, workspace_id, to }) => {
     if (to === name)
       throw bodyProblem('/to', 'is the present name', 'to is the present name of the collection.')
-    return rename(scope, { ref: await activeWorkspace(scope, workspace_id), name }, to)
+    return rename(scope, { ref: await findActiveWorkspace(scope, workspace_id), name }, to)
   },
 })
 
@@ -75,11 +72,3 @@ function requireConfirmed(name: string, confirm: string): void {
     errors: [{ in: 'query', name: 'confirm', pointer: '/confirm', detail }],
   })
 }
-
-/** @throws Problem `not_found` for a workspace that is not active, or that the caller does not reach */
-const activeWorkspace = (scope: AdminScope, id: string): Promise<WorkspaceRef> =>
-  findRow(
-    scope,
-    'workspace',
-    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
-  )

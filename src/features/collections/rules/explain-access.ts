@@ -3,14 +3,11 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
-import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { type Actor, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
-import { ACTIVE } from '../../tenants/active.ts'
+import { findActiveWorkspace } from '../../tenants/active.ts'
 import { CollectionName, checkFields } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { evaluate } from '../query/evaluate.ts'
@@ -87,7 +84,7 @@ export const explainAccess = adminOperation({
   output: Explanation,
   http: { method: 'POST', path: '/v1/collections/{name}/access/explain', body: '*' },
   run: async (scope, { name, workspace_id, as, op, id, document }) => {
-    const workspace = await requireWorkspace(scope, workspace_id)
+    const workspace = openDocuments(scope, await findActiveWorkspace(scope, workspace_id))
     const actor = await resolveActor(workspace, name, as)
     const current = op === 'create' ? undefined : await documentAt(workspace, name, id)
     const isResult = op === 'update' && document !== undefined
@@ -104,15 +101,6 @@ const resultOf = (current: Stored, document: Record<string, unknown>): Stored =>
   fields: checkFields(document).fields,
   version: current.version + 1,
 })
-
-async function requireWorkspace(scope: AdminScope, id: string): Promise<WorkspaceScope> {
-  const ref = await findRow<WorkspaceRef>(
-    scope,
-    'workspace',
-    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
-  )
-  return openDocuments(scope, ref)
-}
 
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }
 

@@ -3,14 +3,11 @@
 import Type from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
-import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { DEVELOPERS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
-import { ACTIVE } from '../../tenants/active.ts'
+import { findActiveWorkspace } from '../../tenants/active.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { ALL, BY_ID } from '../query/filter.ts'
@@ -35,20 +32,14 @@ export const inferSchema = adminOperation({
   }),
   http: { method: 'POST', path: '/v1/schemas/infer', body: '*' },
   run: async (scope, { workspace_id, collection }) => {
-    const documents = await sample(await openWorkspace(scope, workspace_id), collection)
+    const documents = await sample(
+      openDocuments(scope, await findActiveWorkspace(scope, workspace_id)),
+      collection,
+    )
     if (documents.length === 0) throw notFound('collection')
     return { collection, schema: proposeSchema(documents), sampled: documents.length }
   },
 })
-
-async function openWorkspace(scope: AdminScope, id: string): Promise<WorkspaceScope> {
-  const ref = await findRow<WorkspaceRef>(
-    scope,
-    'workspace',
-    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
-  )
-  return openDocuments(scope, ref)
-}
 
 /** The first and the last documents by their ids, which are those of the oldest and the newest ones unless the caller has chosen them. */
 async function sample(service: WorkspaceScope, name: string): Promise<Stored['fields'][]> {

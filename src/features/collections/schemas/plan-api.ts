@@ -6,9 +6,7 @@ import type { AdminScope } from '../../../access/scope.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
-import { ACTIVE } from '../../tenants/active.ts'
+import { findActiveWorkspace } from '../../tenants/active.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { FieldChanges } from './api-types.ts'
@@ -58,7 +56,7 @@ export const exportSchemas = adminOperation({
   reads: true,
   http: { method: 'GET', path: '/v1/schemas/export' },
   run: async (scope, { workspace_id: id }) => ({
-    schemas: await readDeclarations(scope, await activeWorkspace(scope, id)),
+    schemas: await readDeclarations(scope, await findActiveWorkspace(scope, id)),
   }),
 })
 
@@ -71,7 +69,7 @@ export const planDeclarations = adminOperation({
   output: PlanView,
   http: { method: 'POST', path: '/v1/schemas/plan', body: '*' },
   run: async (scope, { workspace_id: id, schemas }) =>
-    viewOf(await planSchemas(scope, await activeWorkspace(scope, id), schemas)),
+    viewOf(await planSchemas(scope, await findActiveWorkspace(scope, id), schemas)),
 })
 
 const Applied = Type.Object({
@@ -100,7 +98,7 @@ export const applySchemas = adminOperation({
   output: Type.Object({ applied: Type.Array(Applied) }),
   http: { method: 'POST', path: '/v1/schemas/apply', body: '*' },
   run: async (scope, { workspace_id: id, schemas, fingerprint }) => {
-    const ref = await activeWorkspace(scope, id)
+    const ref = await findActiveWorkspace(scope, id)
     const plan = await planSchemas(scope, ref, schemas)
     requirePlanned(plan, fingerprint)
     const applied: Applied[] = []
@@ -142,11 +140,3 @@ async function applyStep(scope: AdminScope, ref: WorkspaceRef, { declaration, ro
     ...(building !== undefined && { operation_id: building.input.operation_id }),
   }
 }
-
-/** @throws Problem `not_found` for a workspace that is not active, or that the caller does not reach */
-const activeWorkspace = (scope: AdminScope, id: string): Promise<WorkspaceRef> =>
-  findRow(
-    scope,
-    'workspace',
-    sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
-  )
