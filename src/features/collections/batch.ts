@@ -11,6 +11,7 @@ import type { WantedChange } from './check-changes.ts'
 import { CollectionName } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { BY_ID } from './query/filter.ts'
+import { READ_AT_ONCE } from './references/targets.ts'
 import { withCollection, withExpired } from './resolve-store.ts'
 import { isRefusal, type Store, type Written } from './store.ts'
 import { write, writeAll, writeChecked } from './write.ts'
@@ -202,9 +203,6 @@ function keptIfTooLarge(error: unknown): 'kept' {
   throw error
 }
 
-/** Documents that are read together: as many of the largest fit into an answer of the store. */
-const OWNED_AT_ONCE = 100
-
 /**
  * Deletes some documents of an owner, those that have expired among them, which no request finds.
  * @param service scope with the rights of a service key
@@ -226,7 +224,7 @@ export const deleteExpiredOf = (
       not: false,
     } as const
     for (let after: string | undefined = ''; after !== undefined && found.removed === 0; ) {
-      const page = { filter, order: BY_ID, limit: OWNED_AT_ONCE }
+      const page = { filter, order: BY_ID, limit: READ_AT_ONCE }
       const { rows } = await all.store.list(inside, all, after === '' ? page : { ...page, after: [after] })
       for (const { id } of rows) {
         const change = { verb: 'delete', collection: all, id, warnings: [] } as const

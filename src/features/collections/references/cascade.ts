@@ -117,7 +117,7 @@ export async function countCascades(
   const counted = new Set<string>()
   for (const edge of ofKind(edges, 'set_null'))
     for (const id of await findStaying(service, edge, { doomed, limit: max, lock: false }))
-      counted.add(`${edge.from.name}/${id}`)
+      counted.add(keyOf(edge.from.name, id))
   return Math.min(max, sizeOf(doomed) - matching.length + counted.size)
 }
 
@@ -273,7 +273,7 @@ class Cascade {
 
   /** Tells a document that was taken along from one that another writer has deleted. */
   #missing(change: CheckedChange) {
-    const isTakenAlong = this.#gone.has(keyOf(change))
+    const isTakenAlong = this.#gone.has(keyOf(change.collection.name, change.id))
     return isTakenAlong ? ({ missing: true, isTakenAlong } as const) : ({ missing: true } as const)
   }
 
@@ -295,7 +295,7 @@ class Cascade {
       const conflict = deletions[0] && conflictOf(error, deletions[0].collection, 'delete')
       throw conflict === undefined ? error : new Refused({ index: 0, ...conflict })
     })
-    for (const [collection, ids] of doomed) for (const id of ids) this.#gone.add(`${collection}/${id}`)
+    for (const [collection, ids] of doomed) for (const id of ids) this.#gone.add(keyOf(collection, id))
     return deletions.map((deletion, index) => toWritten(deletion, versions[index] ?? 0))
   }
 
@@ -317,12 +317,12 @@ class Cascade {
       })
       if (sizeOf(doomed) > max) throw tooLarge()
       const open = [...doomed].flatMap(([name, ids]) =>
-        [...ids].filter((id) => !locked.has(`${name}/${id}`)).map((id) => [name, id] as const),
+        [...ids].filter((id) => !locked.has(keyOf(name, id))).map((id) => [name, id] as const),
       )
       if (open.length === 0) return doomed
       const locks = [...grouped(open)].sort(([a], [b]) => (a < b ? -1 : 1))
       await this.#service.batch(...locks.map(([name, ids]) => lockStatement(this.#at(name), ids)))
-      for (const [name, id] of open) locked.add(`${name}/${id}`)
+      for (const [name, id] of open) locked.add(keyOf(name, id))
     }
   }
 
@@ -335,10 +335,10 @@ class Cascade {
       const rows = await this.#service.rows<{ id: string; version: string }>(
         versionsStatement(collection, ids, which),
       )
-      for (const { id, version } of rows) versions.set(keyOf({ collection, id }), Number(version))
+      for (const { id, version } of rows) versions.set(keyOf(collection.name, id), Number(version))
     }
     return deletions.map((deletion, index) => {
-      const version = versions.get(keyOf(deletion))
+      const version = versions.get(keyOf(deletion.collection.name, deletion.id))
       if (version === undefined) throw new Refused({ index, ...this.#missing(deletion) })
       if (deletion.ifVersions?.includes(version) === false)
         throw new Refused({ index, current: version, bytes: 0 })
@@ -421,7 +421,7 @@ const tooLarge = () =>
     detail: `The deletion would delete or change more than ${COLLECTION_LIMITS.cascadeDocumentsMax} documents, which is the maximum.`,
   })
 
-const keyOf = ({ collection, id }: Pick<CheckedChange, 'collection' | 'id'>) => `${collection.name}/${id}`
+const keyOf = (collection: string, id: string) => `${collection}/${id}`
 
 const sizeOf = (ids: IdsByName): number => [...ids.values()].reduce((sum, { size }) => sum + size, 0)
 

@@ -7,6 +7,7 @@ import { checkAll, isBlindWrite } from '../check-changes.ts'
 import { conflictOf } from '../postgres/table-constraints.ts'
 import { updateManyStatement } from '../postgres/write-statements.ts'
 import type { Collection } from '../store.ts'
+import { READ_AT_ONCE } from './targets.ts'
 
 /** The names of fields by the id of their document. */
 export type FieldsById = Map<string, readonly string[]>
@@ -19,9 +20,6 @@ export class NotNullable extends Error {
     this.ids = ids
   }
 }
-
-/** The largest documents of this number fit into one answer of a store. */
-const AT_ONCE = 100
 
 /**
  * @param service scope with the rights of a service key, in the transaction that has locked the documents
@@ -38,8 +36,8 @@ export async function setNull(
   for (const documents of byFields.values()) {
     const [fields = []] = documents.map(([, names]) => names)
     const data = Object.fromEntries(fields.map((name) => [name, null]))
-    for (let at = 0; at < documents.length; at += AT_ONCE) {
-      const ids = documents.slice(at, at + AT_ONCE).map(([id]) => id)
+    for (let at = 0; at < documents.length; at += READ_AT_ONCE) {
+      const ids = documents.slice(at, at + READ_AT_ONCE).map(([id]) => id)
       await setSome(service, collection, { ids, data, budget })
     }
   }

@@ -119,7 +119,7 @@ export function idAt(fields: Stored['fields'], { field }: Pick<Reference, 'field
 }
 
 /** The largest documents of this number fit into one answer of a store. */
-const READ_AT_ONCE = 100
+export const READ_AT_ONCE = 100
 
 /** Reads those of some documents that the caller finds in a collection. */
 export async function findEach<T>(
