@@ -136,6 +136,20 @@ function checkOnePage(
   })
 }
 
+/** Reads some documents, and fewer if they are too large together: a `share` of them, until they fit or one is left. */
+export async function readFitting<T>(
+  size: number,
+  read: (size: number) => Promise<T>,
+  share: 2 | 4 = 2,
+): Promise<T> {
+  try {
+    return await read(size)
+  } catch (error) {
+    if (size === 1 || !(error instanceof Problem && error.code === 'output_too_large')) throw error
+    return readFitting(Math.ceil(size / share), read, share)
+  }
+}
+
 /** A total order: each path once, ending at the first `id`, or with `id` added in the direction of the last key. */
 function totalOrder(requested: readonly OrderKey[]): OrderKey[] {
   const order = requested.filter(

@@ -16,7 +16,7 @@ import { type CsvWriter, csvWriter } from '../csv/write-csv.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { type PageQuery, readDocumentPage } from '../page.ts'
+import { type PageQuery, readDocumentPage, readFitting } from '../page.ts'
 import { readFieldNames, readOrder, readSelection } from '../query/order-and-selection.ts'
 import { takeSearch } from '../query/search.ts'
 import { readFilters } from '../query/url.ts'
@@ -296,16 +296,6 @@ async function* readPieces(read: Read, form: Form): AsyncGenerator<Buffer> {
     after = page.next ?? undefined
     size = nextSize(data.length, bytes)
   } while (after !== undefined)
-}
-
-/** Repeats a page that is too large with half as many documents. */
-async function readFitting<T>(size: number, read: (size: number) => Promise<T>): Promise<T> {
-  try {
-    return await read(size)
-  } catch (error) {
-    if (size === 1 || !(error instanceof Problem && error.code === 'output_too_large')) throw error
-    return readFitting(Math.ceil(size / 2), read)
-  }
 }
 
 /** The number of documents that fill a page, if the next ones are as large as the last. */

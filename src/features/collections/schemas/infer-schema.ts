@@ -6,10 +6,11 @@ import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { DEVELOPERS } from '../../../core/policy.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { notFound } from '../../../core/problem.ts'
 import { findActiveWorkspace } from '../../tenants/active.ts'
 import { CollectionName } from '../document.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
+import { readFitting } from '../page.ts'
 import { ALL, BY_ID } from '../query/filter.ts'
 import { withCollection } from '../resolve-store.ts'
 import type { Stored } from '../store.ts'
@@ -46,27 +47,14 @@ async function sample(service: WorkspaceScope, name: string): Promise<Stored['fi
   const found = new Map<string, Stored['fields']>()
   for (const descending of [false, true]) {
     const order = BY_ID.map((key) => ({ ...key, descending }))
-    const half = COLLECTION_LIMITS.inferredDocumentsMax / 2
-    for (const { id, fields } of await readFirst(service, name, { order, limit: half })) found.set(id, fields)
+    const readFirst = (limit: number) =>
+      withCollection(service, name, ['read'], (collection, inside) =>
+        collection.store.list(inside, collection, { filter: ALL, order, limit }),
+      )
+    const { rows } = await readFitting(COLLECTION_LIMITS.inferredDocumentsMax / 2, readFirst, 4)
+    for (const { id, fields } of rows) found.set(id, fields)
   }
   return [...found.values()]
-}
-
-/** Fewer documents than asked for, if they are too large together. */
-async function readFirst(
-  service: WorkspaceScope,
-  name: string,
-  query: { readonly order: typeof BY_ID; readonly limit: number },
-): Promise<readonly Stored[]> {
-  try {
-    return await withCollection(service, name, ['read'], async (collection, inside) => {
-      const { rows } = await collection.store.list(inside, collection, { filter: ALL, ...query })
-      return rows
-    })
-  } catch (error) {
-    if (query.limit === 1 || !(error instanceof Problem && error.code === 'output_too_large')) throw error
-    return readFirst(service, name, { ...query, limit: Math.ceil(query.limit / 4) })
-  }
 }
 
 /** @param documents at least one */
