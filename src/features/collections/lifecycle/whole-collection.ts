@@ -17,8 +17,8 @@ import { dropFilledTable, emptyTable, renameTable, replacePolicies } from '../po
 import { type Reference, referringKey } from '../references/reference.ts'
 import type { Access } from '../rules/access.ts'
 import { rowConditions } from '../rules/rule-policy.ts'
-import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from '../schemas/declaration-cache.ts'
-import { type DeclaredRow, lockCollection } from '../schemas/declared-tables.ts'
+import { cacheKey, type DeclarationRow, toDeclaration } from '../schemas/declaration-cache.ts'
+import { DECLARED_ROW, type DeclaredRow, lockCollection } from '../schemas/declared-tables.ts'
 import { announce, refuseUsed } from './collection-users.ts'
 
 const openTables = privilege('collections.whole_tables')
@@ -124,7 +124,7 @@ async function lock(
   const locks = [...names].sort().map((collection) => lockCollection({ tenant_id, workspace_id, collection }))
   await tables.batch(...locks)
   const row = await transaction.row<DeclaredRow>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index from schemas
+    select ${DECLARED_ROW} from schemas
     where workspace_id = ${workspace_id} and collection = ${name} for update`)
   if (row !== undefined) await tables.batch(lockTable(row))
   return row
@@ -151,7 +151,7 @@ async function refuseInMongo(
 /** The declarations whose references or lookups name the collection, itself among them. */
 const referringTo = (transaction: AdminScope, { ref, name }: Target): Promise<DeclaredRow[]> =>
   transaction.rows<DeclaredRow>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index from schemas
+    select ${DECLARED_ROW} from schemas
     where workspace_id = ${ref.workspaceId} and (relations @> ${JSON.stringify([{ collection: name }])}::jsonb
       or exists (select from jsonb_each(access -> 'lookups') l where l.value ->> 'collection' = ${name}))
     order by id for update`)

@@ -205,12 +205,15 @@ export const addExclusions = (
   declared: Declaration,
 ): Sql[] => exclusions.map((one) => addExclusion({ id, table: tableName({ relation }) }, one, declared))
 
+/** Those of some parts of a declaration that another one has not. */
+export const partsWithout = <T>(one: readonly T[], other: readonly T[]): T[] =>
+  one.filter((own) => !other.some((its) => canonical(its) === canonical(own)))
+
 /** The exclusions of one declaration that another has not. */
 export const exclusionsWithout = (
   one: Pick<TableDeclaration, 'exclusions'>,
   other: Pick<TableDeclaration, 'exclusions'>,
-): DeclaredExclusion[] =>
-  one.exclusions.filter((own) => !other.exclusions.some((its) => canonical(its) === canonical(own)))
+): DeclaredExclusion[] => partsWithout(one.exclusions, other.exclusions)
 
 const indexName = ({ id }: Pick<TableDeclaration, 'id'>, name: string): Sql => Sql.identifier(`${id}_${name}`)
 
@@ -277,9 +280,9 @@ export async function changeCollectionTable(
   const isFilled = filled !== undefined
   const indexes = after.indexes.map((index) => ({
     ...index,
-    ...(isNew(before, index) && { state: isFilled ? ('building' as const) : ('ready' as const) }),
+    ...(isNewIndex(before, index) && { state: isFilled ? ('building' as const) : ('ready' as const) }),
   }))
-  const created = isFilled ? [] : after.indexes.filter((index) => isNew(before, index))
+  const created = isFilled ? [] : after.indexes.filter((index) => isNewIndex(before, index))
   const at = { ...after, relation: before.relation }
   const isWritten = fields.renames.size > 0 || fields.values.size > 0
   await countingBytes(tables, { before, after, isWritten }, () =>
@@ -289,17 +292,17 @@ export async function changeCollectionTable(
       ...exclusionsWithout(before, after).map((one) => dropExclusion({ id: before.id, table: name }, one)),
       ...keysWithout(before, after).map((key) => dropForeignKey(before, key)),
       ...before.indexes
-        .filter((index) => isNew(after, index))
+        .filter((index) => isNewIndex(after, index))
         .map((index) => sql`drop index if exists tenon_data.${indexName(before, index.name)}`),
       ...searchedBy(before)
-        .filter((index) => isNew(after, index))
+        .filter((index) => isNewIndex(after, index))
         .map(() => sql`alter table ${name} drop column search`),
       ...renameInRest(name, fields),
       ...fillRest(name, before.columns, fields),
       ...changeColumns(name, before.columns, after.columns),
       ...fillColumns(name, { before: before.columns, after: after.columns }, fields),
       ...searchedBy(after)
-        .filter((index) => isNew(before, index))
+        .filter((index) => isNewIndex(before, index))
         .map((index) => sql`alter table ${name} add column ${searchColumn(index)}`.withLiterals()),
       ...created.map((index) => createIndex(at, index, after.declared)),
       ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
@@ -313,7 +316,7 @@ export async function changeCollectionTable(
 }
 
 /** True if the declaration has no such index; the state of its build does not matter. */
-const isNew = ({ indexes }: Pick<TableDeclaration, 'indexes'>, index: Index): boolean =>
+export const isNewIndex = ({ indexes }: Pick<TableDeclaration, 'indexes'>, index: Index): boolean =>
   !indexes.some((other) => definitionOf(other) === definitionOf(index))
 
 /** The declared part of an index, as text. */

@@ -17,8 +17,8 @@ import { requireRightToWiden } from '../rules/access.ts'
 import type { DeclarationWarning } from '../rules/check-access.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { cacheKey, DECLARATION, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
-import { changeDeclaredTable, type DeclaredRow } from './declared-tables.ts'
+import { cacheKey, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
+import { changeDeclaredTable, DECLARED_ROW, type DeclaredRow } from './declared-tables.ts'
 import {
   countMatching,
   ExistingDocumentsScan,
@@ -243,7 +243,7 @@ const read = (scope: AdminScope, id: string) =>
   findRow<DeclaredRow>(
     scope,
     'schema',
-    sql`select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index
+    sql`select ${DECLARED_ROW}
       from schemas where id = ${id}`,
   )
 

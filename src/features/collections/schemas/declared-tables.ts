@@ -14,10 +14,10 @@ import {
   adoptDocuments,
   changeCollectionTable,
   createCollectionTable,
-  definitionOf,
   dropCollectionTable,
   exclusionsWithout,
   type FieldChange,
+  isNewIndex,
   keysWithout,
   restoreForeignKeys,
   returnDocuments,
@@ -39,6 +39,9 @@ export interface DeclaredRow extends DeclarationRow, Pick<Schema, 'tenant_id' | 
   readonly last_column: number
   readonly last_index: number
 }
+
+/** Columns of `schemas`, as a {@link DeclaredRow}. */
+export const DECLARED_ROW = sql`${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index`
 
 /** Excludes writers of undeclared documents, who find the declaration afterwards (`tenon.refuse_declared`). */
 export const lockCollection = ({
@@ -147,9 +150,7 @@ async function requireFewToSearch(
   before: DeclaredRow,
   indexes: readonly Index[],
 ): Promise<void> {
-  const isKnown = (index: Index) =>
-    before.indexes.some((other) => definitionOf(other) === definitionOf(index))
-  if (!indexes.some((index) => index.kind === 'text' && !isKnown(index))) return
+  if (!indexes.some((index) => index.kind === 'text' && isNewIndex(before, index))) return
   const limit = COLLECTION_LIMITS.searchDocumentsMax
   const [[counted] = []] = await documents.batch(
     sql`select count(*) as n from (select from ${tableName(before)} limit ${limit + 1}) found`,

@@ -8,14 +8,13 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
-import { definitionOf } from '../postgres/collection-table.ts'
+import { isNewIndex, partsWithout } from '../postgres/collection-table.ts'
 import { requireRightToWiden } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { checkImmutable, type PreparedChange, prepareChange } from './change-schema.ts'
-import { DECLARATION } from './declaration-cache.ts'
 import { type NewDeclaration, requestOf } from './declare-collection.ts'
-import { countUndeclared, type DeclaredRow } from './declared-tables.ts'
+import { countUndeclared, DECLARED_ROW, type DeclaredRow } from './declared-tables.ts'
 import type { RequestedFieldChanges } from './field-changes.ts'
 
 /** One of a set, for a collection that may be declared already. */
@@ -58,8 +57,9 @@ export async function planSchemas(
 ): Promise<Plan> {
   const rows = await declaredAmong(scope, ref, declarations)
   await requireTargets(scope, ref, declarations)
+  const wanted = inOrder(declarations)
   const steps: Step[] = []
-  for (const declaration of inOrder(declarations)) {
+  for (const declaration of wanted) {
     const row = rows.get(declaration.collection)
     const changes =
       row === undefined
@@ -68,7 +68,6 @@ export async function planSchemas(
     if (changes.length > 0) steps.push({ declaration, row, changes })
   }
   const known = [...rows.values()].map(({ id, revision }) => `${id} ${revision}`).sort()
-  const wanted = inOrder(declarations)
   const of = canonical({ workspace: ref.workspaceId, wanted, known })
   return { steps, fingerprint: createHash('sha256').update(of).digest('hex').slice(0, 32) }
 }
@@ -83,7 +82,7 @@ async function declaredAmong(
   if (twice >= 0)
     throw bodyProblem(`/schemas/${twice}/collection`, 'is there twice', `${names[twice]} is there twice.`)
   const rows = await scope.rows<DeclaredRow>(sql`
-    select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index from schemas
+    select ${DECLARED_ROW} from schemas
     where workspace_id = ${workspaceId} and collection = any(${textArray(names)}::text[])`)
   return new Map(rows.map((row) => [row.collection, row]))
 }
@@ -190,20 +189,18 @@ function differences({ row, request, built, fields, isScanned }: PreparedChange)
 }
 
 function indexDifferences(before: readonly Index[], after: readonly Index[]): Difference[] {
-  const among = (list: readonly Index[], one: Index) =>
-    list.some((other) => definitionOf(other) === definitionOf(one))
   const member = ({ unique, kind }: Index) => (unique ? 'unique' : (kind ?? 'indexes'))
   const named = ({ fields }: Index) => fields.join(', ')
   return [
     ...after
-      .filter((one) => !among(before, one))
+      .filter((one) => isNewIndex({ indexes: before }, one))
       .map((one) => ({
         member: member(one),
         effect: 'index' as const,
         detail: `An index on ${named(one)} is built.`,
       })),
     ...before
-      .filter((one) => !among(after, one))
+      .filter((one) => isNewIndex({ indexes: after }, one))
       .map((one) => ({
         member: member(one),
         effect: 'instant' as const,
@@ -213,18 +210,16 @@ function indexDifferences(before: readonly Index[], after: readonly Index[]): Di
 }
 
 function otherDifferences(row: DeclaredRow, built: PreparedChange['built']): Difference[] {
-  const without = <T>(one: readonly T[], other: readonly T[]) =>
-    one.filter((own) => !other.some((its) => canonical(its) === canonical(own)))
   const changed = <T>(
     member: string,
     [before, after]: readonly [readonly T[], readonly T[]],
     effect: Difference['effect'],
     what: string,
   ): Difference[] => [
-    ...(without(after, before).length > 0
+    ...(partsWithout(after, before).length > 0
       ? [{ member, effect, detail: `${what} are added or changed.` }]
       : []),
-    ...(without(before, after).length > 0
+    ...(partsWithout(before, after).length > 0
       ? [{ member, effect: 'instant' as const, detail: `${what} are removed or changed.` }]
       : []),
   ]
