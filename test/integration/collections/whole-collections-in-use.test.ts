@@ -19,6 +19,12 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import {
+  declareWith,
+  dropCollection,
+  renameCollection,
+  truncateCollection,
+} from '../../support/fixtures/whole-collections.ts'
 
 let ws: TestWorkspace
 beforeAll(async () => {
@@ -33,22 +39,10 @@ const idsIn = async (collection: string, of = ws): Promise<string[]> =>
   (await call('GET', at(collection, '?page[size]=200'), { as: of.service })).body.data.map(
     ({ id }: { id: string }) => id,
   )
-const declare = async (collection: string, more: object = {}, of = ws): Promise<string> => {
-  const body = { workspace_id: of.workspaceId, collection, store: 'relational', schema: {}, ...more }
-  const made = await call('POST', '/v1/schemas', { as: of.operator, body })
-  expect(made.status, JSON.stringify(made.body)).toBe(201)
-  return made.body.id
-}
-const query = (collection: string, of = ws) => `confirm=${collection}&workspace_id=${of.workspaceId}`
-const drop = (collection: string, of = ws) =>
-  call('DELETE', `/v1/collections/${collection}?${query(collection, of)}`, { as: of.operator })
-const truncate = (collection: string, of = ws) =>
-  call('POST', `/v1/collections/${collection}/truncate?${query(collection, of)}`, { as: of.operator })
-const rename = (collection: string, to: string, of = ws) =>
-  call('POST', `/v1/collections/${collection}/rename`, {
-    as: of.operator,
-    body: { workspace_id: of.workspaceId, to },
-  })
+const declare = (collection: string, more: object = {}, of = ws) => declareWith(of, collection, more)
+const drop = (collection: string, of = ws) => dropCollection(of, collection)
+const truncate = (collection: string, of = ws) => truncateCollection(of, collection)
+const rename = (collection: string, to: string, of = ws) => renameCollection(of, [collection, to])
 
 /** @returns the names in `used_by` of the refusal; empty if the change was made */
 const users = ({ status, body }: Reply): string[] =>

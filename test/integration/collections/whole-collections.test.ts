@@ -14,6 +14,13 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import {
+  confirming,
+  declareWith,
+  dropCollection,
+  renameCollection,
+  truncateCollection,
+} from '../../support/fixtures/whole-collections.ts'
 
 let ws: TestWorkspace
 beforeAll(async () => {
@@ -30,19 +37,11 @@ const names = async () =>
   (await call('GET', '/v1/collections?page[size]=200', { as: ws.service })).body.data.map(
     ({ name }: { name: string }) => name,
   )
-const declare = async (collection: string, more: object = {}, of = ws): Promise<string> => {
-  const body = { workspace_id: of.workspaceId, collection, store: 'relational', schema: {}, ...more }
-  const made = await call('POST', '/v1/schemas', { as: of.operator, body })
-  expect(made.status, JSON.stringify(made.body)).toBe(201)
-  return made.body.id
-}
-const query = (collection: string, of = ws) => `confirm=${collection}&workspace_id=${of.workspaceId}`
-const drop = (collection: string, as: Caller = ws.operator) =>
-  call('DELETE', `/v1/collections/${collection}?${query(collection)}`, { as })
-const truncate = (collection: string, as: Caller = ws.operator) =>
-  call('POST', `/v1/collections/${collection}/truncate?${query(collection)}`, { as })
-const rename = (collection: string, to: string, as: Caller = ws.operator) =>
-  call('POST', `/v1/collections/${collection}/rename`, { as, body: { workspace_id: ws.workspaceId, to } })
+const declare = (collection: string, more: object = {}, of = ws) => declareWith(of, collection, more)
+const query = (collection: string, of = ws) => confirming(of, collection)
+const drop = (collection: string, as?: Caller) => dropCollection(ws, collection, as)
+const truncate = (collection: string, as?: Caller) => truncateCollection(ws, collection, as)
+const rename = (collection: string, to: string, as?: Caller) => renameCollection(ws, [collection, to], as)
 
 const CUSTOMER = { properties: { customer_id: { type: 'string', format: 'uuid' } } }
 const referringTo = (collection: string) => ({
