@@ -204,7 +204,9 @@ async function renameDeclared(locked: Locked, declared: DeclaredRow, to: string)
     const { collection, relations, access } = renamed
     if (row !== declared) await tables.batch(lockTable(row))
     await tables.batch(
-      ...(row === declared ? replacePolicies(row, rowConditions(toDeclaration(renamed))) : []),
+      ...(row === declared
+        ? replacePolicies(row, { ref, conditions: rowConditions(toDeclaration(renamed)) })
+        : []),
       renameTable(row, relation),
       sql`update schemas set collection = ${collection}, relations = ${JSON.stringify(relations)}::jsonb,
         access = ${JSON.stringify(access)}::jsonb, revision = ${revision}, updated_at = now() where id = ${row.id}`,

@@ -25,7 +25,7 @@ import {
   dropExclusion,
   foreignKeyName,
 } from './table-constraints.ts'
-import { dropPolicies, type RowConditions, setPolicies } from './table-policies.ts'
+import { dropPolicies, platformPolicies, type RowConditions, setPolicies } from './table-policies.ts'
 
 /** The part of a declaration that its table depends on. */
 export interface TableDeclaration {
@@ -68,16 +68,19 @@ const regclass = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
  */
 export async function createCollectionTable(
   tables: Statements,
-  { tenantId, workspaceId }: WorkspaceRef,
+  ref: WorkspaceRef,
   declared: NewTable,
 ): Promise<void> {
+  const { tenantId, workspaceId } = ref
   const uncounted = await unlimitedQuotas(tables)
   const table = regclass(declared)
   await tables.batch(
-    createTable(declared, { tenantId, workspaceId }),
-    sql`call tenon.allow('tenon_service', ${table}, 'workspace', 'select, insert, update, delete')`,
-    sql`call tenon.allow('tenon_owner', ${table}, 'workspace', 'select')`,
-    ...setPolicies(tableName(declared), declared),
+    createTable(declared, ref),
+    sql`alter table ${tableName(declared)} enable row level security, force row level security`,
+    ...platformPolicies(tableName(declared), ref),
+    sql`grant select, insert, update, delete on ${tableName(declared)} to tenon_service`,
+    sql`grant select on ${tableName(declared)} to tenon_owner`,
+    ...setPolicies(tableName(declared), { ...declared, ref }),
     ...declared.indexes.map((index) => createIndex(declared, index, declared.declared)),
     ...declared.foreignKeys.map((key) => addForeignKey(declared, key)),
     ...addExclusions(declared, declared.exclusions, declared.declared),
@@ -267,7 +270,7 @@ const fillColumns = (
 export async function changeCollectionTable(
   tables: Statements,
   before: TableDeclaration,
-  after: NewTable,
+  after: NewTable & { readonly ref: WorkspaceRef },
   fields: FieldChange = UNCHANGED,
 ): Promise<Index[]> {
   const name = tableName(before)
@@ -306,6 +309,7 @@ export async function changeCollectionTable(
         .map((index) => sql`alter table ${name} add column ${searchColumn(index)}`.withLiterals()),
       ...created.map((index) => createIndex(at, index, after.declared)),
       ...keysWithout(after, before).map((key) => addForeignKey(at, key)),
+      ...platformPolicies(name, after.ref),
       ...setPolicies(name, after),
       ...addChecks(name, after.declared),
       sql`alter table ${name} force row level security`,

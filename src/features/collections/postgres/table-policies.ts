@@ -1,5 +1,6 @@
 /** Grants and policies of anon keys and users on the table of a collection, and the trigger that compares a row with the one before. */
 
+import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import { ROLE_NAMES, ROW_RIGHT_NAMES, type RoleName, type RowRight } from '../rules/access.ts'
 import type { TableColumn } from '../schemas/columns.ts'
@@ -17,6 +18,8 @@ export type RowConditions = Readonly<
 >
 
 interface PolicySource {
+  /** Of the table. */
+  readonly ref: WorkspaceRef
   readonly columns: readonly TableColumn[]
   readonly conditions: RowConditions
 }
@@ -37,13 +40,13 @@ const databaseRole = (role: RoleName): Sql => Sql.identifier(`tenon_${role}`)
  * The statements that grant anon keys and users what the rules admit, in the workspace of the session.
  * @param table name of the table, which has no such policies yet
  */
-export function setPolicies(table: Sql, { columns, conditions }: PolicySource): Sql[] {
+export function setPolicies(table: Sql, { ref, columns, conditions }: PolicySource): Sql[] {
   const grants = POLICIES.flatMap(({ role, right }) => {
-    const condition = rowCondition(conditions[role][right])
-    if (condition === undefined) return []
+    const condition = conditions[role][right]
+    if (condition === undefined || condition === false) return []
     return [
       sql`create policy ${policyName(role, right)} on ${table} for ${COMMANDS[right]} to ${databaseRole(role)}
-        ${clausesOf(right, condition)}`.withLiterals(),
+        ${clausesOf(right, ref, condition)}`.withLiterals(),
       sql`grant ${COMMANDS[right]} ${grantedColumns(right, columns)} on ${table} to ${databaseRole(role)}`,
     ]
   })
@@ -65,16 +68,33 @@ export const dropPolicies = (table: Sql): Sql[] => [
 const OF_WORKSPACE = sql`tenant_id = tenon.tenant() and workspace_id = tenon.workspace()`
 const OF_OPEN_WORKSPACE = sql`tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())`
 
-/** @returns undefined for no row */
-function rowCondition(rule: RowConditions[RoleName][RowRight]): Sql | undefined {
-  if (rule === undefined || rule === false) return undefined
-  if (rule === true) return OF_WORKSPACE
-  return rule === 'anon_setting' ? OF_OPEN_WORKSPACE : sql`${OF_WORKSPACE} and (${rule.condition})`
-}
+/**
+ * True in a session of the workspace that a constraint of the table binds its rows to. The subquery is evaluated once for a statement, where
+ * a comparison of columns is evaluated for each row, and keeps PostgreSQL from answering by an index alone. `is not null`, since the
+ * planner takes half of the rows for a boolean that it does not know.
+ */
+const isIn = ({ tenantId, workspaceId }: WorkspaceRef, open: boolean): Sql =>
+  open
+    ? sql`(select tenon.in_open_workspace(${tenantId}, ${workspaceId})) is not null`
+    : sql`(select tenon.in_workspace(${tenantId}, ${workspaceId})) is not null`
 
-function clausesOf(right: RowRight, condition: Sql): Sql {
-  if (right === 'create') return sql`with check (${condition})`
-  return right === 'update' ? sql`using (${condition}) with check (${condition})` : sql`using (${condition})`
+/** The statements that show service keys and the owner of the schema the rows of a table in the sessions of its workspace. */
+export const platformPolicies = (table: Sql, ref: WorkspaceRef): Sql[] => [
+  sql`drop policy if exists service on ${table}`,
+  sql`drop policy if exists owner on ${table}`,
+  sql`create policy service on ${table} to tenon_service using (${isIn(ref, false)}) with check (${OF_WORKSPACE})`.withLiterals(),
+  sql`create policy owner on ${table} for select to tenon_owner using (${isIn(ref, false)})`.withLiterals(),
+]
+
+type Admitting = Exclude<RowConditions[RoleName][RowRight], false | undefined>
+
+function clausesOf(right: RowRight, ref: WorkspaceRef, rule: Admitting): Sql {
+  const isOpen = rule === 'anon_setting'
+  const rows = typeof rule === 'object' ? sql` and (${rule.condition})` : sql``
+  const using = sql`using (${isIn(ref, isOpen)}${rows})`
+  const check = sql`with check (${isOpen ? OF_OPEN_WORKSPACE : OF_WORKSPACE}${rows})`
+  if (right === 'create') return check
+  return right === 'update' ? sql`${using} ${check}` : using
 }
 
 /** The columns that statements set: not the owner, nor tenant and workspace. */

@@ -1,5 +1,6 @@
 /** Drops, empties and renames the table of a declaration, which the transaction has locked, as the role that owns it. */
 
+import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { dropCollectionTable, type TableDeclaration, tableName, unlimitedQuotas } from './collection-table.ts'
@@ -43,8 +44,8 @@ export const renameTable = (declared: Table, relation: string): Sql =>
 /** The statements that state the rules anew, in which the lookups have the name of the collection. */
 export const replacePolicies = (
   declared: Pick<TableDeclaration, 'relation' | 'columns'>,
-  conditions: RowConditions,
+  { ref, conditions }: { readonly ref: WorkspaceRef; readonly conditions: RowConditions },
 ): Sql[] => {
   const name = tableName(declared)
-  return [...dropPolicies(name), ...setPolicies(name, { columns: declared.columns, conditions })]
+  return [...dropPolicies(name), ...setPolicies(name, { ref, columns: declared.columns, conditions })]
 }

@@ -131,7 +131,7 @@ export async function changeDeclaredTable(
   const foreignKeys = await keysOf({ references, columns })
   await requireFewToSearch(openDocuments(transaction, ref), row, changed.indexes)
   const tables = openTables(transaction, ref)
-  const after = { ...changed, id: row.id, relation: `${row.id}_${revision}`, foreignKeys }
+  const after = { ...changed, id: row.id, ref, relation: `${row.id}_${revision}`, foreignKeys }
   const indexesAfter = await changeCollectionTable(tables, before, after, fields)
   const exclusions = exclusionsWithout(after, before)
   await requireDisjoint(openDocuments(transaction, ref), after, { ...changed, exclusions })
