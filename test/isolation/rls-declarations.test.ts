@@ -73,6 +73,10 @@ const ISOLATED = (id: string, { tenantId, workspaceId }: TestWorkspace) => [
 ]
 const OF_WORKSPACE = 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()'
 
+/** The condition of a policy that is decided once for a statement. */
+const inWorkspace = (ids: readonly string[]) =>
+  `(select tenon.in_workspace('${ids.join("', '")}')) is not null`
+
 test('declaration whose table is not isolated: is not committed', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const own = [workspace.tenantId, workspace.workspaceId]
@@ -96,6 +100,9 @@ test('declaration whose table is not isolated: is not committed', async () => {
     [policy(`${OF_WORKSPACE} and case when tenant_id = 'x' then true end`)],
     [policy(`${OF_WORKSPACE} and (true or false)`)],
     [policy('tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())')],
+    [policy(inWorkspace(own))],
+    [policy(`${inWorkspace(own)} and (tenant_id = 'x' or true)`)],
+    [policy(inWorkspace(own).replace('in_workspace', 'in_open_workspace'))],
   ])
     expect(await declare([table, allow, ...extra])).toEqual([{ n: 1 }])
   for (const statements of [
@@ -114,6 +121,15 @@ test('declaration whose table is not isolated: is not committed', async () => {
       `true or (${OF_WORKSPACE})`,
       `not (${OF_WORKSPACE})`,
       `tenant_id = '${other.tenantId}' and workspace_id = tenon.workspace()`,
+      inWorkspace([other.tenantId, other.workspaceId]),
+      inWorkspace([workspace.tenantId, other.workspaceId]),
+      inWorkspace([other.tenantId, workspace.workspaceId]),
+      `${inWorkspace(own)} or true`,
+      `(${inWorkspace(own)} and false) or true`,
+      `not (${inWorkspace(own)})`,
+      inWorkspace(own).replace('is not null', 'is null'),
+      `(select tenon.in_workspace('${own.join("', '")}'))`,
+      `tenon.tenant() is not null`,
     ].map((condition) => [table, allow, policy(condition)]),
     [table, allow, `create policy x on tenon_data."${id}" for insert to tenon_user with check (true)`],
     [

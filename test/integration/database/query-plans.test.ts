@@ -86,7 +86,8 @@ async function fill({ operator, workspaceId, tenantId }: TestWorkspace): Promise
      from generate_series(1, $3::int) n order by random()`,
     [tenantId, workspaceId, DOCUMENTS],
   )
-  await asSuperuser(`analyze tenon_data."${schema.id}"`)
+  // Also marks the pages of which all rows are visible, as autovacuum does.
+  await asSuperuser(`vacuum analyze tenon_data."${schema.id}"`)
   await asSuperuser(
     `insert into tenon.documents (tenant_id, workspace_id, collection, id, data)
      select $1, $2, $3, gen_random_uuid(), '{}' from generate_series(1, $4::int)`,
@@ -210,6 +211,20 @@ for (const role of ['service', 'anon'] as const) {
   })
 }
 
+test.each<Role>(['service', 'anon'])('count by a %s: read from the index alone', async (role) => {
+  const [workspace] = workspaces
+  const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
+  const statements = new Explaining()
+  const scope = new WorkspaceScope({ subject: 'test', role }, ref, { ...parts, statements }, randomIds)
+  const { page } = await readDocumentPage(scope, COLLECTION, {
+    ...{ filter: readFilters([['score', 'gt.19990']]), order: [], selection: undefined },
+    ...{ size: 20, after: undefined, count: 'exact' },
+  })
+  expect(page.total).toBe(10)
+  const [, counted] = statements.plans
+  expect(typesOf(counted === undefined ? [] : nodesOf(counted))).toContain('Index Only Scan')
+})
+
 test.each([
   [COLLECTION, 'id'],
   [COLLECTION, 'id.desc'],
@@ -221,7 +236,11 @@ test.each([
     let after: string | undefined
     for (let page = 0; page < 3; page++) {
       const { nodes, next } = await planOf('service', [], order, after, collection)
-      expect(typesOf(nodes)).toEqual(['Limit', expect.stringMatching(/^Index/)])
+      // The policy of the service role is decided once, by a step of its own.
+      expect(typesOf(nodes).filter((type) => type !== 'Result')).toEqual([
+        'Limit',
+        expect.stringMatching(/^Index/),
+      ])
       if (page > 0) expect(conditionsOf(nodes)).toMatch(/\(id [<>]/)
       after = next
     }
