@@ -102,6 +102,7 @@ test('declaration whose table is not isolated: is not committed', async () => {
     [policy('tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())')],
     [policy(inWorkspace(own))],
     [policy(`${inWorkspace(own)} and (tenant_id = 'x' or true)`)],
+    [policy(`${inWorkspace(own)} and case when tenant_id = 'x' then true end`)],
     [policy(inWorkspace(own).replace('in_workspace', 'in_open_workspace'))],
   ])
     expect(await declare([table, allow, ...extra])).toEqual([{ n: 1 }])

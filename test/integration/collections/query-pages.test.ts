@@ -93,7 +93,9 @@ describe('count of many documents', () => {
     const table = await tableOf(collection)
     await insertMany(table, 'c1', 'n')
     await asSuperuser(`analyze ${table}`)
-    expect(total(await list(collection, 'count=estimated'))).toBe(1_500)
+    // The planner takes the policy for true of all rows but one in 200.
+    const estimated = total(await list(collection, 'count=estimated'))
+    expect([estimated <= 1_500, estimated >= 1_490]).toEqual([true, true])
     // The planner uses stale statistics; the exact count does not.
     await asSuperuser(`update pg_class set reltuples = reltuples * 100 where oid = '${table}'::regclass`)
     expect(total(await list(collection, 'count=estimated'))).toBeGreaterThan(100_000)

@@ -287,6 +287,8 @@ const CALLABLE = [
   ...[
     'delete_expired_replies',
     'folded',
+    'in_open_workspace',
+    'in_workspace',
     'limited',
     'matches_pattern',
     'matches_words',

@@ -15,7 +15,8 @@ create function tenon.is_of_workspace(condition text, tenant text, workspace tex
   return tenon.is_of_workspace(condition) or exists (
     select from unnest(array['in_workspace', 'in_open_workspace']) as test (name)
       cross join lateral format('(( SELECT tenon.%1$s(%2$L::text, %3$L::text) AS %1$s) IS NOT NULL)', name, tenant, workspace) as here
-    where condition = here or starts_with(condition, '(' || here || ' AND '));
+    -- Behind the word stands a blank, or a line break before a CASE.
+    where condition = here or (starts_with(condition, '(' || here || ' AND') and substr(condition, length(here) + 6, 1) ~ '\s'));
 revoke execute on function tenon.is_of_workspace(text, text, text) from public;
 
 create or replace function tenon.require_isolation() returns trigger
