@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { adminOperation, callerOperation, Id, Input, Name, Ref, workspaceOperation } from '../../src/access/operation-builders.ts'
 import type { WorkspaceScope } from '../../src/access/scope.ts'
+import { component, componentOf } from '../../src/core/components/component.ts'
 import { operation } from '../../src/core/operation.ts'
 import { type PageRequest, PageInput, PageOf, pageBounds, pageFrom } from '../../src/core/page.ts'
 import { ADMINS, EVERYBODY, VIEWERS } from '../../src/core/policy.ts'
@@ -117,8 +118,17 @@ export async function example9() {
   )
 }
 
-/** `operation` in src/core/operation.ts */
+/** `component` in src/core/components/component.ts */
 export async function example10() {
+  const Note = component('Note', Type.Object({ id: Type.String(), title: Type.String() }), {
+    id: 'note_1',
+    title: 'Milk',
+  })
+  componentOf(Type.Optional(Note))?.name // 'Note'
+}
+
+/** `operation` in src/core/operation.ts */
+export async function example11() {
   const getNote = operation('workspace', {
     name: 'note.get',
     summary: 'Read a note',
@@ -134,7 +144,7 @@ export async function example10() {
 }
 
 /** `pageBounds` in src/core/page.ts */
-export async function example11() {
+export async function example12() {
   const input: PageRequest = { page_size: 20 }
   const { after, limit } = pageBounds(input) // '', 21
   const rows = await scope.rows<Note>(sql`select id, title from notes where id > ${after} order by id limit ${limit}`)
@@ -142,13 +152,13 @@ export async function example11() {
 }
 
 /** `pageFrom` in src/core/page.ts */
-export async function example12() {
+export async function example13() {
   const rows = [{ name: 'a' }, { name: 'b' }]
   pageFrom({ page_size: 1 }, rows, ({ name }) => name).page.has_more // true
 }
 
 /** `Problem` in src/core/problem.ts */
-export async function example13() {
+export async function example14() {
   throw new Problem('state_conflict', {
     detail: 'The note is locked until 12:00.',
     hint: 'Unlock it, or wait.',
@@ -157,18 +167,18 @@ export async function example13() {
 }
 
 /** `notFound` in src/core/problem.ts */
-export async function example14() {
+export async function example15() {
   throw notFound('flow version') // 404: 'There is no such flow version.'
 }
 
 /** `boundedMs` in src/core/units.ts */
-export async function example15() {
+export async function example16() {
   const field = { in: 'body', name: 'timeout', pointer: '/timeout' } as const
   boundedMs(field, '90s', { minMs: 1_000, maxMs: 900_000 }) // 90_000
 }
 
 /** `previewOperation` in src/features/operation-helpers.ts */
-export async function example16() {
+export async function example17() {
   const getNote = previewOperation({
     name: 'note.get',
     summary: 'Read a note',
@@ -181,40 +191,40 @@ export async function example16() {
 }
 
 /** `creates` in src/features/operation-helpers.ts */
-export async function example17() {
+export async function example18() {
   const http = creates('/v1/notes')
   http.location({ id: 'note_1' }) // '/v1/notes/note_1'
 }
 
 /** `findRow` in src/features/operation-helpers.ts */
-export async function example18() {
+export async function example19() {
   const note = await findRow<Note>(scope, 'note', sql`select id, title from notes where id = ${'note_1'}`)
 }
 
 /** `listPage` in src/features/operation-helpers.ts */
-export async function example19() {
+export async function example20() {
   const page = await listPage<Note>(scope, { page_size: 20 }, sql`select id, title from notes`)
   const next = { page_size: 20, page_after: page.page.next }
 }
 
 /** `conflictIf` in src/features/operation-helpers.ts */
-export async function example20() {
+export async function example21() {
   await scope
     .batch(sql`insert into notes (id, title) values (${scope.uuid()}, ${'Milk'})`)
     .catch(conflictIf({ notes_title_key: 'There is a note with this title.' }))
 }
 
 /** `bodyProblem` in src/features/operation-helpers.ts */
-export async function example21() {
+export async function example22() {
   throw bodyProblem('/limits/users', 'The quota is one of workspaces.')
 }
 
 /** `fieldProblem` in src/features/operation-helpers.ts */
-export async function example22() {
+export async function example23() {
   throw fieldProblem('title', 'is empty') // its detail: 'title: is empty'
 }
 
 /** `nextChainDepth` in src/features/operation-helpers.ts */
-export async function example23() {
+export async function example24() {
   const chainDepth = nextChainDepth(scope.actor.chainDepth ?? 0, 'Too many executions have started one another.')
 }

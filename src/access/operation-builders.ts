@@ -1,6 +1,8 @@
 /** Builders of operations by the scope that they run in, and schemas that features share. */
 
 import Type, { type TObject, type TSchema } from 'typebox'
+import { component } from '../core/components/component.ts'
+import { EXAMPLE_ID } from '../core/components/examples.ts'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
 import { CORE_LIMITS } from '../core/limits.ts'
 import { type OperationSpec, operation } from '../core/operation.ts'
@@ -95,6 +97,22 @@ export const Time = Type.String({
   description: 'Time in UTC with milliseconds (RFC 3339).',
 })
 export const OptionalTime = Type.Union([Time, Type.Null()])
+
+/** Confirms that a record was deleted, by its id or its name. */
+export const Deleted = component('Deleted', Type.Object({ id: Type.String(), deleted: Type.Literal(true) }), {
+  id: EXAMPLE_ID.schema,
+  deleted: true,
+})
+export const DeletedName = component(
+  'DeletedName',
+  Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
+  { name: 'production', deleted: true },
+)
+export const DeletedClient = component(
+  'DeletedClient',
+  Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
+  { client_id: EXAMPLE_ID.client, deleted: true },
+)
 
 /** A filter of a list that takes one value or several; in a query they stand in one parameter, with commas between. */
 export const AnyOf = <const V extends readonly string[]>(values: V) =>

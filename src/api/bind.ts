@@ -1,4 +1,4 @@
-/** Binds an HTTP request to the input of an operation. openapi.ts describes the same binding. */
+/** Binds an HTTP request to the input of an operation. features/openapi/document.ts describes the same binding. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'

@@ -13,7 +13,7 @@ import { PROBLEMS, type ProblemCode } from '../core/problem-catalogue.ts'
 import { CATALOGUE } from '../features/data-operations.ts'
 import { diagnosticPage } from '../features/flows/analyze.ts'
 import { OPERATIONS } from '../features/index.ts'
-import { openApi } from './openapi.ts'
+import { openApi } from '../features/openapi/document.ts'
 
 export async function mountDocs(app: FastifyInstance): Promise<void> {
   const document = openApi(OPERATIONS)

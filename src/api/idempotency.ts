@@ -20,15 +20,6 @@ declare module 'fastify' {
 }
 
 /**
- * POST and PATCH, as in the draft, and a PUT that may create, which a repetition would refuse. GET, other PUTs and DELETE are
- * idempotent by themselves (RFC 9110 §9.2.2), so a key changes nothing there; replies of streams cannot be stored.
- */
-export function acceptsKey({ reads, http }: AnyOperation): boolean {
-  const isKeyed = http.method === 'POST' || http.method === 'PATCH' || http.takesKey === true
-  return isKeyed && !reads && http.takes === undefined && http.reply === undefined
-}
-
-/**
  * Identifies the caller with its key, and the request; undefined without a key. The request id and preferences for the
  * reply may differ between two sends of one request.
  * @throws Problem `header_invalid`; `validation_failed` if the input is nested deeper than any operation allows

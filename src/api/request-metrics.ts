@@ -2,8 +2,8 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isProblemCode } from '../core/problem-catalogue.ts'
+import { tagOf } from '../features/openapi/tags.ts'
 import type { Metrics, SetValue } from '../infra/metrics/metrics.ts'
-import { tagOf } from './openapi.ts'
 import { isEventStream, onEnd, sentStatus } from './request-end.ts'
 
 /** The labels of the requests of a route, of closed lists, and how many there were. */

@@ -18,7 +18,7 @@ import type { Platform } from '../app/platform.ts'
 import type { ByteReply, Feed } from '../core/bytes.ts'
 import { readChainDepth } from '../core/execution.ts'
 import { Serialized } from '../core/json.ts'
-import type { AnyOperation } from '../core/operation.ts'
+import { type AnyOperation, acceptsKey } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
@@ -33,14 +33,7 @@ import {
 } from './audit.ts'
 import { bind, LINK, parseBound } from './bind.ts'
 import { sendBytes, whenGone } from './body-streams.ts'
-import {
-  acceptsKey,
-  completeClaim,
-  idempotencyRequest,
-  REPLAYED,
-  replay,
-  runWithClaim,
-} from './idempotency.ts'
+import { completeClaim, idempotencyRequest, REPLAYED, replay, runWithClaim } from './idempotency.ts'
 import { sendEventStream, sendResponse } from './response.ts'
 
 declare module 'fastify' {

@@ -4,7 +4,7 @@ import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ACCESS_LIMITS } from '../access/limits.ts'
 import { type Drain, reconnectMs } from '../app/drain.ts'
-import { type Feed, frame } from '../core/bytes.ts'
+import { type END_EVENT, type Feed, frame } from '../core/bytes.ts'
 import { matches } from '../core/etag.ts'
 import { Serialized } from '../core/json.ts'
 import { type AnyOperation, QUERY_NAMES, replyOf } from '../core/operation.ts'
@@ -111,7 +111,8 @@ export function sendEventStream(
   const end = (code: string, retryMs?: number) => {
     stop()
     const retry = retryMs === undefined ? '' : `retry: ${retryMs}\n`
-    if (!raw.writableEnded) raw.end(queued + retry + frame({ event: 'end', data: { code } }))
+    if (!raw.writableEnded)
+      raw.end(queued + retry + frame<typeof END_EVENT>({ event: 'end', data: { code } }))
     queued = ''
     // Bounds the memory that a client takes by not reading.
     setTimeout(() => raw.destroy(), API_LIMITS.drainMs).unref()

@@ -1,8 +1,9 @@
 /** Byte streams and event feeds of operations, and their JSON forms for flows and MCP tools. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
+import { component } from './components/component.ts'
 import { CORE_LIMITS } from './limits.ts'
-import { type AnyOperation, replyOf } from './operation.ts'
+import { type AnyOperation, type FeedEvents, replyOf } from './operation.ts'
 import { Problem } from './problem.ts'
 
 /** A request body, which can be read once. Nothing is read from the client before that. */
@@ -184,11 +185,33 @@ export interface Feed {
   readonly recheck?: () => Promise<void>
 }
 
-/** One server-sent event (HTML standard §9.2.6). Data is one line: JSON has no raw line breaks. */
-export function frame(fields: { id?: string; event?: string; data: unknown }): string {
-  const id = fields.id === undefined ? '' : `id: ${fields.id}\n`
-  const event = fields.event === undefined ? '' : `event: ${fields.event}\n`
-  return `${event}${id}data: ${JSON.stringify(fields.data)}\n\n`
+/** The event that ends every feed. */
+export const END_EVENT = {
+  end: component(
+    'StreamEnd',
+    Type.Object(
+      { code: Type.String({ description: 'Reason: `ended`, `draining`, or the code of a problem.' }) },
+      {
+        description:
+          'The last event of a stream. The member `retry` of the frame says when to connect again.',
+      },
+    ),
+    { code: 'draining' },
+  ),
+} as const
+
+/** One event with data of its declared schema, and the id after which a client may continue. */
+type Frame<E extends FeedEvents> = {
+  [N in keyof E]: { readonly event: N; readonly id?: string; readonly data: Static<E[N]> }
+}[keyof E]
+
+/**
+ * One server-sent event (HTML standard §9.2.6), of the events that its feed declares. Data is one line: JSON has no raw line
+ * breaks. The event `message` has no name in the frame.
+ */
+export function frame<E extends FeedEvents>({ id, event, data }: Frame<E>): string {
+  const name = event === 'message' ? '' : `event: ${String(event)}\n`
+  return `${name}${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
 }
 
 /** The number in Last-Event-ID of a feed that numbers its events. Any other text is no position: the feed begins with its first event. */

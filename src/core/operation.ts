@@ -43,6 +43,9 @@ type BoundHeader =
   | 'upload-metadata'
   | 'upload-checksum'
 
+/** Events of a feed by name, each with the schema of its data. */
+export type FeedEvents = Readonly<Record<string, TSchema>>
+
 /** The HTTP binding of an operation. Path fields come from the path; fields without a binding, from the query. */
 export interface HttpBinding<Output> {
   readonly method: Method
@@ -84,6 +87,8 @@ export interface HttpBinding<Output> {
    * MCP get it as text, JSON or base64.
    */
   readonly reply?: 'feed' | 'bytes'
+  /** The events of a feed by name, each with the schema of its data. `message`: events without a name. */
+  readonly events?: FeedEvents
   /** The output field that is the whole response, also for flows and tools. */
   readonly replyBody?: string
   /** Output fields that become response headers, each with the name of the header. */
@@ -339,6 +344,16 @@ export function replyOf(operation: AnyOperation, output: unknown): unknown {
   if (output instanceof Serialized) return output.parsed()
   const { replyBody } = operation.http
   return replyBody === undefined ? output : (output as Record<string, unknown>)[replyBody]
+}
+
+/**
+ * True if requests of the operation may have an Idempotency-Key: POST and PATCH, as in the draft
+ * (draft-ietf-httpapi-idempotency-key-header), and a PUT that may create, which a repetition would refuse. GET, other PUTs and DELETE are
+ * idempotent by themselves (RFC 9110 §9.2.2), so a key changes nothing there; replies of streams cannot be stored.
+ */
+export function acceptsKey({ reads, http }: AnyOperation): boolean {
+  const isKeyed = http.method === 'POST' || http.method === 'PATCH' || http.takesKey === true
+  return isKeyed && !reads && http.takes === undefined && http.reply === undefined
 }
 
 /** The part of the HTTP request that an input field comes from. */

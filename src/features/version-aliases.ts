@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { component } from '../core/components/component.ts'
 import { Problem } from '../core/problem.ts'
 import { SHARED_LIMITS } from './limits.ts'
 
@@ -12,16 +13,20 @@ export const AliasName = Type.String({
   description: 'Name of the alias, unique in the flow or function, such as `production`.',
 })
 
-export const Weighted = Type.Object(
-  {
-    version: VersionNumber,
-    weight: Type.Integer({
-      minimum: 1,
-      maximum: SHARED_LIMITS.aliasWeightMax,
-      description: 'Weight of the version; its share is the weight divided by the sum of all weights.',
-    }),
-  },
-  { additionalProperties: false },
+export const Weighted = component(
+  'WeightedVersion',
+  Type.Object(
+    {
+      version: VersionNumber,
+      weight: Type.Integer({
+        minimum: 1,
+        maximum: SHARED_LIMITS.aliasWeightMax,
+        description: 'Weight of the version; its share is the weight divided by the sum of all weights.',
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  { version: 3, weight: 9 },
 )
 export type Weighted = Static<typeof Weighted>
 

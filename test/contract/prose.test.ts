@@ -40,6 +40,8 @@ function textsIn(root: unknown): ApiText[] {
   const visit = (value: object, at: string, field: string): void => {
     const { type } = value as { type?: unknown }
     for (const [name, member] of Object.entries(value)) {
+      // Values of examples are data.
+      if (name === 'examples') continue
       const pointer = `${at}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
       if (typeof member === 'object' && member !== null) visit(member, pointer, name)
       if (typeof member !== 'string' || (name !== 'summary' && name !== 'description')) continue

@@ -1,6 +1,6 @@
 /** The operations that take an `Idempotency-Key`, and those whose output is kept with their effect. */
 
-import { acceptsKey } from '../../src/api/idempotency.ts'
+import { acceptsKey } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 
 /** Those that PATCH come last: some close what others need. */

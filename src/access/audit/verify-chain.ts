@@ -1,6 +1,8 @@
 /** Verifies a hash chain of entries: the audit log of a tenant, the log of calls of an MCP server. */
 
 import Type, { type Static } from 'typebox'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST } from '../../core/components/examples.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { internalsOf } from '../internals.ts'
@@ -32,40 +34,51 @@ export const VerifyInput = {
   ),
 }
 
-export const Verified = Type.Object({
-  ok: Type.Boolean(),
-  checked: Type.Integer({ description: 'Number of entries that this call checked.' }),
-  next: Type.Union([Type.Integer(), Type.Null()], {
-    description: '`after` of the next call. `null`: the end is reached, or an entry is invalid.',
-  }),
-  first_bad: Type.Union([
-    Type.Object({
-      seq: Type.Integer(),
-      reason: Type.Enum(['missing', 'link', 'content', 'head', 'anchor', 'checkpoint'], {
-        description:
-          'Reason why the entry is invalid. `missing`: it does not exist; `link`: it does not follow the one before; `content`: it was changed; `head`: the chain does not end at its recorded head; `anchor`: it differs from the anchor; `checkpoint`: the platform has not signed that retention removed the entries up to this one.',
-      }),
+export const Verified = component(
+  'ChainVerification',
+  Type.Object({
+    ok: Type.Boolean(),
+    checked: Type.Integer({ description: 'Number of entries that this call checked.' }),
+    next: Type.Union([Type.Integer(), Type.Null()], {
+      description: '`after` of the next call. `null`: the end is reached, or an entry is invalid.',
     }),
-    Type.Null(),
-  ]),
-  head: Type.Object({ seq: Type.Integer(), hash: Digest }),
-  checkpoint: Type.Union(
-    [
+    first_bad: Type.Union([
       Type.Object({
-        seq: Type.Integer({ description: 'Number of the last entry that was removed.' }),
-        hash: Digest,
-        signature: Type.String({
-          description: 'Compact JWS of the platform about chain, entry and time, with its public key.',
+        seq: Type.Integer(),
+        reason: Type.Enum(['missing', 'link', 'content', 'head', 'anchor', 'checkpoint'], {
+          description:
+            'Reason why the entry is invalid. `missing`: it does not exist; `link`: it does not follow the one before; `content`: it was changed; `head`: the chain does not end at its recorded head; `anchor`: it differs from the anchor; `checkpoint`: the platform has not signed that retention removed the entries up to this one.',
         }),
       }),
       Type.Null(),
-    ],
-    {
-      description:
-        'Point at which retention has cut the chain: the first entry follows it. `null`: no entry was removed.',
-    },
-  ),
-})
+    ]),
+    head: Type.Object({ seq: Type.Integer(), hash: Digest }),
+    checkpoint: Type.Union(
+      [
+        Type.Object({
+          seq: Type.Integer({ description: 'Number of the last entry that was removed.' }),
+          hash: Digest,
+          signature: Type.String({
+            description: 'Compact JWS of the platform about chain, entry and time, with its public key.',
+          }),
+        }),
+        Type.Null(),
+      ],
+      {
+        description:
+          'Point at which retention has cut the chain: the first entry follows it. `null`: no entry was removed.',
+      },
+    ),
+  }),
+  {
+    ok: true,
+    checked: 42,
+    next: null,
+    first_bad: null,
+    head: { seq: 42, hash: EXAMPLE_DIGEST },
+    checkpoint: null,
+  },
+)
 type Verified = Static<typeof Verified>
 
 /** Where the entries and the head of a chain are. */

@@ -10,6 +10,7 @@ import {
 } from '../../access/operation-builders.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
 import { EVERYBODY, VIEWERS, WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { durationMs } from '../../core/units.ts'
@@ -52,27 +53,38 @@ export const queryAnalytics = workspaceOperation({
   run: (scope, input) => queryWorkspace(asCounter(scope), input),
 })
 
+const MetricDescription = component(
+  'Metric',
+  Type.Object({
+    name: Type.String(),
+    unit: Type.String(),
+    help: Type.String(),
+    kind: Type.Enum(['count', 'level', 'quantiles'], {
+      description:
+        'Kind of the values. `count`: the sum of a step; `level`: the value at the end of a step; `quantiles`: of the durations of a step.',
+    }),
+    label: Type.Union([Type.String(), Type.Null()], {
+      description: 'Name of the label. `null`: the metric has none.',
+    }),
+    values: Type.Array(Type.String(), { description: 'Values of the label.' }),
+  }),
+  {
+    name: 'executions',
+    unit: 'executions',
+    help: 'Executions of flows that have ended.',
+    kind: 'count',
+    label: 'status',
+    values: ['completed', 'faulted', 'cancelled'],
+  },
+)
+
 export const listMetrics = callerOperation({
   name: 'analytics.metrics',
   summary: 'List the metrics: name, unit, what each counts, and the values of its label',
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({
-    data: Type.Array(
-      Type.Object({
-        name: Type.String(),
-        unit: Type.String(),
-        help: Type.String(),
-        kind: Type.Enum(['count', 'level', 'quantiles'], {
-          description:
-            'Kind of the values. `count`: the sum of a step; `level`: the value at the end of a step; `quantiles`: of the durations of a step.',
-        }),
-        label: Type.Union([Type.String(), Type.Null()], {
-          description: 'Name of the label. `null`: the metric has none.',
-        }),
-        values: Type.Array(Type.String(), { description: 'Values of the label.' }),
-      }),
-    ),
+    data: Type.Array(MetricDescription),
   }),
   http: { method: 'GET', path: '/v1/analytics/metrics' },
   run: async () => ({

@@ -2,6 +2,8 @@
 
 import Type from 'typebox'
 import { Time } from '../../access/operation-builders.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { ANALYTICS_LIMITS } from './limits.ts'
 
@@ -10,22 +12,40 @@ const Point = Type.Unsafe<[string, number | null]>(
   Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
 )
 
-export const TimeSeries = Type.Object({
-  metric: Type.String(),
-  unit: Type.String(),
-  window: Type.String(),
-  step: Type.String(),
-  from: Type.Optional(Time),
-  to: Type.Optional(Time),
-  series: Type.Array(
-    Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
-  ),
-  not_counted: Type.Optional(
-    Type.String({
-      description: 'Reason why values of the level are `null`: what it measures is not counted.',
-    }),
-  ),
-})
+export const TimeSeries = component(
+  'TimeSeries',
+  Type.Object({
+    metric: Type.String(),
+    unit: Type.String(),
+    window: Type.String(),
+    step: Type.String(),
+    from: Type.Optional(Time),
+    to: Type.Optional(Time),
+    series: Type.Array(
+      Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
+    ),
+    not_counted: Type.Optional(
+      Type.String({
+        description: 'Reason why values of the level are `null`: what it measures is not counted.',
+      }),
+    ),
+  }),
+  {
+    metric: 'requests',
+    unit: 'requests',
+    window: '1h',
+    step: '30m',
+    series: [
+      {
+        labels: {},
+        points: [
+          [EXAMPLE_TIME.created, 12],
+          [EXAMPLE_TIME.updated, 7],
+        ],
+      },
+    ],
+  },
+)
 
 export const Window = Duration(
   `Length of the window up to now, at most ${ANALYTICS_LIMITS.windowDaysMax} days.`,

@@ -2,6 +2,8 @@
 
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { VIEWERS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -19,16 +21,27 @@ const Amount = Type.Object({
   not_counted: Type.Optional(Type.String({ description: 'Reason why the value is `null`.' })),
 })
 
-const UsageRecord = Type.Object({
-  id: Type.String({
-    description: 'Fixed id: the same hour of a workspace has the same record, however often it is read.',
+const UsageRecord = component(
+  'UsageRecord',
+  Type.Object({
+    id: Type.String({
+      description: 'Fixed id: the same hour of a workspace has the same record, however often it is read.',
+    }),
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    from: Time,
+    to: Time,
+    amounts: Type.Array(Amount, { description: 'Amounts that are not 0.' }),
   }),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  from: Time,
-  to: Time,
-  amounts: Type.Array(Amount, { description: 'Amounts that are not 0.' }),
-})
+  {
+    id: 'use_2026030209',
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    from: '2026-03-02T09:00:00.000Z',
+    to: '2026-03-02T10:00:00.000Z',
+    amounts: [{ metric: 'requests', labels: {}, unit: 'requests', value: 1_250 }],
+  },
+)
 type UsageRecord = Static<typeof UsageRecord>
 
 interface Row extends Omit<UsageRecord, 'amounts'> {

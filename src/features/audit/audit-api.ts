@@ -5,6 +5,8 @@ import { PLATFORM_CHAIN } from '../../access/audit/entry.ts'
 import { Digest, Verified, VerifyInput, verifyChain } from '../../access/audit/verify-chain.ts'
 import { adminOperation, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -15,44 +17,67 @@ const OptionalDigest = Type.Union([Digest, Type.Null()])
 
 const OUTCOMES = ['done', 'denied', 'failed'] as const
 
-const AuditEntry = Type.Object({
-  seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the tenant, without gaps.' }),
-  tenant_id: Type.String({ description: 'Id of the tenant. `-`: no tenant.' }),
-  workspace_id: Text,
-  at: Time,
-  request_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Id of the request, also of one that started the run or execution which is the actor.',
-  }),
-  trace_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Trace of the request (W3C Trace Context).',
-  }),
-  actor: Type.Object({
-    kind: Type.String({
-      description:
-        'Kind of the actor: `api_key`, `token`, `gateway`, `mcp_client`, `webhook`, `run`, `person` or `client` (in events of the issuer), `anonymous` (in requests without authentication) or `platform`.',
+const AuditEntry = component(
+  'AuditEntry',
+  Type.Object({
+    seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the tenant, without gaps.' }),
+    tenant_id: Type.String({ description: 'Id of the tenant. `-`: no tenant.' }),
+    workspace_id: Text,
+    at: Time,
+    request_id: Type.Union([Type.String(), Type.Null()], {
+      description: 'Id of the request, also of one that started the run or execution which is the actor.',
     }),
-    role: Text,
-    subject: Text,
-  }),
-  address: Type.Union([Type.String(), Type.Null()], {
-    description: 'IP address of the client, for refusals, failures and events at the issuer.',
-  }),
-  operation: Type.String(),
-  target: Type.String(),
-  outcome: Type.Enum([...OUTCOMES]),
-  status: Type.Union([Type.Integer(), Type.Null()]),
-  code: Text,
-  count: Type.Integer({ description: 'Number of similar events that the entry stands for.' }),
-  detail: Type.Optional(
-    Type.Record(Type.String(), Text, {
-      description: 'Further values that identify the event; never secrets.',
+    trace_id: Type.Union([Type.String(), Type.Null()], {
+      description: 'Trace of the request (W3C Trace Context).',
     }),
-  ),
-  before: OptionalDigest,
-  after: OptionalDigest,
-  prev_hash: Digest,
-  hash: Digest,
-})
+    actor: Type.Object({
+      kind: Type.String({
+        description:
+          'Kind of the actor: `api_key`, `token`, `gateway`, `mcp_client`, `webhook`, `run`, `person` or `client` (in events of the issuer), `anonymous` (in requests without authentication) or `platform`.',
+      }),
+      role: Text,
+      subject: Text,
+    }),
+    address: Type.Union([Type.String(), Type.Null()], {
+      description: 'IP address of the client, for refusals, failures and events at the issuer.',
+    }),
+    operation: Type.String(),
+    target: Type.String(),
+    outcome: Type.Enum([...OUTCOMES]),
+    status: Type.Union([Type.Integer(), Type.Null()]),
+    code: Text,
+    count: Type.Integer({ description: 'Number of similar events that the entry stands for.' }),
+    detail: Type.Optional(
+      Type.Record(Type.String(), Text, {
+        description: 'Further values that identify the event; never secrets.',
+      }),
+    ),
+    before: OptionalDigest,
+    after: OptionalDigest,
+    prev_hash: Digest,
+    hash: Digest,
+  }),
+  {
+    seq: 42,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    at: EXAMPLE_TIME.created,
+    request_id: EXAMPLE_ID.request,
+    trace_id: EXAMPLE_ID.trace,
+    actor: { kind: 'token', role: 'tenant_admin', subject: EXAMPLE_ID.account },
+    address: null,
+    operation: 'api_key.create',
+    target: EXAMPLE_ID.key,
+    outcome: 'done',
+    status: 201,
+    code: null,
+    count: 1,
+    before: null,
+    after: EXAMPLE_DIGEST,
+    prev_hash: EXAMPLE_DIGEST,
+    hash: EXAMPLE_DIGEST,
+  },
+)
 type AuditEntry = Static<typeof AuditEntry>
 
 const TenantInput = Type.Optional(

@@ -2,6 +2,8 @@
 
 import Type, { type Static } from 'typebox'
 import { Ref } from '../../access/operation-builders.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { isUuid } from '../../core/ids.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -62,10 +64,15 @@ const Name = Type.Enum([...NAMES], {
     '`replace {id, data}`, `upsert {on, data}`, `increment {id, field, by?}`, `delete {id}`. ' +
     'Every change of a document by its `id` may have `if_version`. `{"$ref": 0}` stands for the id of the document of the first operation.',
 })
-export const Op = Type.Object({ op: Name, ...MEMBERS }, { additionalProperties: false })
-export const OpAnywhere = Type.Object(
-  { collection: CollectionName, op: Name, ...MEMBERS },
-  { additionalProperties: false },
+export const Op = component(
+  'BatchOperation',
+  Type.Object({ op: Name, ...MEMBERS }, { additionalProperties: false }),
+  { op: 'increment', id: EXAMPLE_ID.booking, field: 'players', by: 1 },
+)
+export const OpAnywhere = component(
+  'BatchOperationAnywhere',
+  Type.Object({ collection: CollectionName, op: Name, ...MEMBERS }, { additionalProperties: false }),
+  { collection: 'bookings', op: 'create', data: { court_id: EXAMPLE_ID.court } },
 )
 type Op = Static<typeof Op>
 export type OpAnywhere = Op & { readonly collection: string }

@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { DATA_ROLES, isPublicRole, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
@@ -24,27 +26,35 @@ const Atomic = Type.Optional(
 )
 const count = { minItems: 1, maxItems: COLLECTION_LIMITS.batchOperationsMax }
 
-const Result = Type.Object({
-  status: Type.Integer({ description: 'HTTP status that the change would have as a request of its own.' }),
-  ref: Type.Optional(Type.String()),
-  id: Type.Optional(Type.String()),
-  version: Type.Optional(Type.Integer()),
-  error: Type.Optional(
-    Type.Object({
-      code: Type.String(),
-      detail: Type.Optional(Type.String()),
-      hint: Type.Optional(Type.String({ description: 'The next step.' })),
-      referring: Type.Optional(
-        Type.Array(Type.Unknown(), { description: 'Documents that refer to the one to be deleted.' }),
-      ),
-      errors: Type.Optional(Type.Array(Type.Unknown())),
-    }),
-  ),
-})
-const Results = Type.Object({
-  committed: Type.Boolean({ description: 'True if all changes were made.' }),
-  results: Type.Array(Result),
-})
+const Result = component(
+  'BatchResult',
+  Type.Object({
+    status: Type.Integer({ description: 'HTTP status that the change would have as a request of its own.' }),
+    ref: Type.Optional(Type.String()),
+    id: Type.Optional(Type.String()),
+    version: Type.Optional(Type.Integer()),
+    error: Type.Optional(
+      Type.Object({
+        code: Type.String(),
+        detail: Type.Optional(Type.String()),
+        hint: Type.Optional(Type.String({ description: 'The next step.' })),
+        referring: Type.Optional(
+          Type.Array(Type.Unknown(), { description: 'Documents that refer to the one to be deleted.' }),
+        ),
+        errors: Type.Optional(Type.Array(Type.Unknown())),
+      }),
+    ),
+  }),
+  { status: 201, id: EXAMPLE_ID.booking, version: 1 },
+)
+const Results = component(
+  'BatchResults',
+  Type.Object({
+    committed: Type.Boolean({ description: 'True if all changes were made.' }),
+    results: Type.Array(Result),
+  }),
+  { committed: true, results: [exampleOf(Result)] },
+)
 
 export const batchDocuments = workspaceOperation({
   name: 'collection.batch',

@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { Id, Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -11,19 +13,30 @@ import { CollectionName } from './document.ts'
 import { documentsOf } from './mongo/documents.ts'
 import { IndexState, Mode, Store } from './schemas/api-types.ts'
 
-const Listed = Type.Object({
-  name: CollectionName,
-  store: Type.Optional(Store),
-  declared: Type.Optional(
-    Type.Boolean({
-      description:
-        'True if the collection is declared; otherwise it exists because it has documents. Absent for anon keys and users, who see names only.',
-    }),
-  ),
-  mode: Type.Optional(Mode),
-  schema_id: Type.Optional(Id('sch')),
-  indexes: Type.Optional(Type.Array(IndexState)),
-})
+const Listed = component(
+  'Collection',
+  Type.Object({
+    name: CollectionName,
+    store: Type.Optional(Store),
+    declared: Type.Optional(
+      Type.Boolean({
+        description:
+          'True if the collection is declared; otherwise it exists because it has documents. Absent for anon keys and users, who see names only.',
+      }),
+    ),
+    mode: Type.Optional(Mode),
+    schema_id: Type.Optional(Id('sch')),
+    indexes: Type.Optional(Type.Array(IndexState)),
+  }),
+  {
+    name: 'bookings',
+    store: 'relational',
+    declared: true,
+    mode: 'enforce',
+    schema_id: EXAMPLE_ID.schema,
+    indexes: [],
+  },
+)
 type Listed = Static<typeof Listed>
 
 export const listCollections = workspaceOperation({

@@ -1,6 +1,8 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { canonical, isStorable, shortPointer } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -27,60 +29,86 @@ const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
 /** A document as it is returned: the caller's fields, and ours, which begin with `_`. */
-export const Document = Type.Intersect([
-  Type.Object({
-    id,
-    ...SYSTEM_FIELDS,
-    _owner: OWNER,
-    _warnings: Type.Optional(
-      Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
-        description:
-          'Mismatches with the schema of the collection, in the response to a write in mode `warn`.',
-      }),
-    ),
-  }),
-  Others,
-])
+export const Document = component(
+  'Document',
+  Type.Intersect([
+    Type.Object({
+      id,
+      ...SYSTEM_FIELDS,
+      _owner: OWNER,
+      _warnings: Type.Optional(
+        Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
+          description:
+            'Mismatches with the schema of the collection, in the response to a write in mode `warn`.',
+        }),
+      ),
+    }),
+    Others,
+  ]),
+  {
+    id: EXAMPLE_ID.booking,
+    court_id: EXAMPLE_ID.court,
+    starts_at: '2026-03-02T18:00:00Z',
+    ends_at: '2026-03-02T19:00:00Z',
+    _created_at: EXAMPLE_TIME.created,
+    _updated_at: EXAMPLE_TIME.updated,
+    _version: 2,
+    _owner: EXAMPLE_ID.user,
+  },
+)
 export type Document = { id: string; _created_at: string; _updated_at: string; _version: number } & Fields
 
 /** The selected part of a document. */
-export const SelectedDocument = Type.Intersect([
-  Type.Object({
-    id,
-    _created_at: Type.Optional(SYSTEM_FIELDS._created_at),
-    _updated_at: Type.Optional(SYSTEM_FIELDS._updated_at),
-    _version: Type.Optional(SYSTEM_FIELDS._version),
-    _owner: OWNER,
-    _similarity: Type.Optional(
-      Type.Number({
-        description: 'Similarity of a text of the document with the one of `near`: above 0, at most 1.',
-      }),
-    ),
-    _distance: Type.Optional(
-      Type.Number({
-        minimum: 0,
-        description: 'Metres from the place that the list is ordered by, along a great circle.',
-      }),
-    ),
-    _score: Type.Optional(
-      Type.Number({
-        description: 'Score of the document for `_search`, by the weights of its fields: 0 to 1.',
-      }),
-    ),
-    _highlight: Type.Optional(
-      Type.Record(Type.String(), Type.String(), {
-        description:
-          'Parts of the texts of the document that `_search` has found, by field: HTML whose only tag is `<mark>`.',
-      }),
-    ),
-    _expand: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description: 'Documents at the other end of references, by the names of `expand`.',
-      }),
-    ),
-  }),
-  Others,
-])
+export const SelectedDocument = component(
+  'SelectedDocument',
+  Type.Intersect([
+    Type.Object({
+      id,
+      _created_at: Type.Optional(SYSTEM_FIELDS._created_at),
+      _updated_at: Type.Optional(SYSTEM_FIELDS._updated_at),
+      _version: Type.Optional(SYSTEM_FIELDS._version),
+      _owner: OWNER,
+      _similarity: Type.Optional(
+        Type.Number({
+          description: 'Similarity of a text of the document with the one of `near`: above 0, at most 1.',
+        }),
+      ),
+      _distance: Type.Optional(
+        Type.Number({
+          minimum: 0,
+          description: 'Metres from the place that the list is ordered by, along a great circle.',
+        }),
+      ),
+      _score: Type.Optional(
+        Type.Number({
+          description: 'Score of the document for `_search`, by the weights of its fields: 0 to 1.',
+        }),
+      ),
+      _highlight: Type.Optional(
+        Type.Record(Type.String(), Type.String(), {
+          description:
+            'Parts of the texts of the document that `_search` has found, by field: HTML whose only tag is `<mark>`.',
+        }),
+      ),
+      _expand: Type.Optional(
+        Type.Record(Type.String(), Type.Unknown(), {
+          description: 'Documents at the other end of references, by the names of `expand`.',
+        }),
+      ),
+    }),
+    Others,
+  ]),
+  {
+    id: EXAMPLE_ID.booking,
+    court_id: EXAMPLE_ID.court,
+    starts_at: '2026-03-02T18:00:00Z',
+    ends_at: '2026-03-02T19:00:00Z',
+    _created_at: EXAMPLE_TIME.created,
+    _updated_at: EXAMPLE_TIME.updated,
+    _version: 2,
+    _expand: { court: { id: EXAMPLE_ID.court, name: 'Centre court' } },
+  },
+)
 export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {

@@ -1,7 +1,7 @@
 /** Operations on collections and their documents: create, get, list, query, update, delete. One round trip each. */
 
 import Type, { type Static } from 'typebox'
-import { Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
+import { Deleted, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
@@ -428,7 +428,7 @@ export const deleteDocument = workspaceOperation({
   summary: 'Delete a document',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, id: Ref('document'), ...conditions }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: {
     method: 'DELETE',
     path: '/v1/collections/{name}/documents/{id}',

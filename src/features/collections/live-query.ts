@@ -1,13 +1,17 @@
 /** Live queries: decides what a subscriber of a filtered collection is told of each change (docs/events.md, "Live queries"). */
 
 import { LRUCache } from 'lru-cache'
+import Type from 'typebox'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { frame } from '../../core/bytes.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
-import { toDocument } from './document.ts'
+import { SUBSCRIPTION_EVENTS } from '../events/events.ts'
+import { SelectedDocument, toDocument } from './document.ts'
 import { COLLECTION_LIMITS } from './limits.ts'
 import { evaluateWithin } from './query/evaluate.ts'
 import type { Filter } from './query/filter.ts'
@@ -31,8 +35,33 @@ const RESETS = 'platform.collection.'
 /** The topics of what a live query is told of. */
 export const topicsOf = (name: string): readonly string[] => [`collections.${name}.*`, `${RESETS}*`]
 
-/** The kinds of frames that a live query sends. */
-type Frame = 'enter' | 'update' | 'leave' | 'delete'
+/** A change in the result of a live query, after which it has the document or not. */
+const Changed = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  version: Type.Integer({ minimum: 1 }),
+  document: Type.Unsafe<SelectedDocument>(SelectedDocument),
+})
+const Removed = Type.Object({ id: Type.String({ format: 'uuid' }), version: Type.Integer({ minimum: 1 }) })
+const REMOVED = { id: EXAMPLE_ID.booking, version: 3 }
+
+const DocumentInResult = component('LiveDocument', Changed, {
+  ...REMOVED,
+  document: exampleOf(SelectedDocument),
+})
+const DocumentOutOfResult = component('LiveRemoval', Removed, REMOVED)
+
+/** The events of documents that come into the result, change in it, and leave it. */
+const DOCUMENT_EVENTS = {
+  enter: DocumentInResult,
+  update: DocumentInResult,
+  leave: DocumentOutOfResult,
+  delete: DocumentOutOfResult,
+}
+/** What a change of a document is in the result. */
+type Told = keyof typeof DOCUMENT_EVENTS
+
+/** The events of a live query. */
+export const LIVE_EVENTS = { ...SUBSCRIPTION_EVENTS, ...DOCUMENT_EVENTS }
 
 /** Limits of the result: the caller's right to read, the expiry of documents, and the filter in the types of the declaration. */
 interface Bounds extends Reading {
@@ -134,7 +163,11 @@ export class LiveResult {
     if (name !== this.#name && before !== this.#name) return false
     const verb = entry.topic.slice(RESETS.length)
     this.#ended = new Problem('collection_reset', { detail: `The collection ${this.#name} was ${verb}.` })
-    return frame({ id: entry.id, event: 'gap', data: { after: entry.id, earliest: entry.id } })
+    return frame<typeof LIVE_EVENTS>({
+      id: entry.id,
+      event: 'gap',
+      data: { after: entry.id, earliest: entry.id },
+    })
   }
 
   #frameOf(entry: Entry, bounds: Bounds): string | false {
@@ -144,14 +177,15 @@ export class LiveResult {
     if (after === undefined && !isDeleted) this.#shown.delete(id)
     else this.#shown.set(id, event === 'enter' || event === 'update')
     if (event === undefined) return false
-    const { selection } = this.#query
-    const isShown = after !== undefined && event !== 'leave'
-    const document = isShown && { document: project(toDocument(after), selection) }
-    return frame({ id: entry.id, event, data: { id, version, ...document } })
+    if (event === 'leave' || event === 'delete')
+      return frame<typeof LIVE_EVENTS>({ id: entry.id, event, data: { id, version } })
+    if (after === undefined) throw new TypeError('a document in the result must have content')
+    const document = project(toDocument(after), this.#query.selection)
+    return frame<typeof LIVE_EVENTS>({ id: entry.id, event, data: { id, version, document } })
   }
 
   /** A document that the caller could not read before and cannot read now is not told of: neither its id nor that it changed. */
-  #told(change: DocumentChange, bounds: Bounds): Frame | undefined {
+  #told(change: DocumentChange, bounds: Bounds): Told | undefined {
     const { read } = bounds
     const { id, before, after } = change
     if (change.isDeleted) {

@@ -1,9 +1,34 @@
 /** Sends the events of one stream to a subscriber, past ones and live ones, and knows the position that it has reached. */
 
+import Type from 'typebox'
 import { type FeedSink, frame } from '../../core/bytes.ts'
+import { component } from '../../core/components/component.ts'
 import { isBefore } from '../../core/execution.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import { type Entry, START, type StreamKey, type Streams, timeOf } from '../../infra/valkey/streams.ts'
+
+const Ready = component(
+  'SubscriptionReady',
+  Type.Object(
+    { topic: Type.String(), cursor: Type.String({ description: 'Position from which the events follow.' }) },
+    { description: 'First event of a subscription: it gets everything from here on.' },
+  ),
+  { topic: 'courts.*', cursor: '1772442000000-0' },
+)
+const Gap = component(
+  'SubscriptionGap',
+  Type.Object(
+    {
+      after: Type.String({ description: 'Position after which events are missing.' }),
+      earliest: Type.String({ description: 'Position from which the events are complete again.' }),
+    },
+    { description: 'Sign that events were dropped before they could be sent: read the current state again.' },
+  ),
+  { after: '1772442000000-0', earliest: '1772445600000-0' },
+)
+
+/** The events that tell of a subscription itself. */
+export const SUBSCRIPTION_EVENTS = { ready: Ready, gap: Gap }
 
 /** True if an event is sent; a text is sent in its place. */
 export type Verdict = boolean | string
@@ -17,7 +42,7 @@ export const UNKNOWN = 'unknown'
 
 /** @param after what the subscriber has sent, or the position that it has reached */
 export const gapFrame = (after: string, earliest: string): string =>
-  frame({ event: 'gap', data: { after: after.slice(0, 100), earliest } })
+  frame<typeof SUBSCRIPTION_EVENTS>({ event: 'gap', data: { after: after.slice(0, 100), earliest } })
 
 interface Selection {
   readonly accepts: EventFilter

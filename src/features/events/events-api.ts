@@ -5,6 +5,8 @@ import Type from 'typebox'
 import { ACCESS_LIMITS } from '../../access/limits.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { checkJson } from '../../core/json.ts'
 import { callersOf, causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -24,6 +26,7 @@ import {
   isPlatformTopic,
   isWorkspaceTopic,
   matchesAny,
+  TOPIC_EVENTS,
 } from './events.ts'
 import { EVENT_LIMITS } from './limits.ts'
 import { allowedTopics, requireEvents, requireTopicRules } from './topic-rules.ts'
@@ -52,7 +55,11 @@ export const publishEvent = workspaceOperation({
   summary: 'Publish an event to the tenant',
   roles: WRITERS_AND_USERS,
   input: Input({ topic: Topic, data: Type.Unknown() }),
-  output: Type.Object({ id: Type.String(), topic: Type.String(), time: Time }),
+  output: component('PublishedEvent', Type.Object({ id: Type.String(), topic: Type.String(), time: Time }), {
+    id: EXAMPLE_ID.event,
+    topic: 'courts.closed',
+    time: EXAMPLE_TIME.created,
+  }),
   http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
   // A retried activity publishes again under the same id, by which subscribers detect it (at least once).
   run: async (scope, { topic, data }) => {
@@ -101,12 +108,13 @@ export const subscribeEvents = workspaceOperation({
     ),
     last_event_id: Type.Optional(Type.String()),
   }),
-  output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
+  output: Type.Unknown({ description: 'Server-sent events.' }),
   http: {
     method: 'GET',
     path: '/v1/events/subscribe',
     headers: { last_event_id: 'last-event-id' },
     reply: 'feed',
+    events: TOPIC_EVENTS,
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {

@@ -1,8 +1,12 @@
 /** Publishes and subscribes to a tenant's events and a workspace's document changes. */
 
+import Type, { type Static } from 'typebox'
+import { Time } from '../../access/operation-builders.ts'
 import { privilege } from '../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, frame } from '../../core/bytes.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { withSince } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { TenantRef, WorkspaceRef } from '../../core/tenant.ts'
@@ -16,7 +20,14 @@ import {
   type StreamKey,
   type Streams,
 } from '../../infra/valkey/streams.ts'
-import { type EventFilter, EventSender, gapFrame, type Start, UNKNOWN } from './event-sender.ts'
+import {
+  type EventFilter,
+  EventSender,
+  gapFrame,
+  type Start,
+  SUBSCRIPTION_EVENTS,
+  UNKNOWN,
+} from './event-sender.ts'
 
 const streamsOf = privilege('events.streams')
 
@@ -46,26 +57,51 @@ export async function renameInEvents(scope: AdminScope, ref: WorkspaceRef, perso
   for (const key of [changesOf(ref), eventsOf(ref.tenantId)]) await streamsOf(scope).rename(key, person)
 }
 
+export { SUBSCRIPTION_EVENTS } from './event-sender.ts'
+
 /** The tenant's stream of published events, and the workspace's stream of document changes. */
 export const STREAMS = ['events', 'changes'] as const
 export type StreamName = (typeof STREAMS)[number]
 
 /** CloudEvents 1.0, JSON format. */
-export interface CloudEvent {
-  readonly specversion: '1.0'
-  readonly id: string
-  readonly source: string
-  readonly type: string
-  /** The same as `type`, under the name that it was published by. */
-  readonly topic: string
-  readonly time: string
-  readonly datacontenttype: 'application/json'
-  /** Chain depth: how many executions started each other by events before this event; absent for 0. */
-  readonly tenonchaindepth?: number
-  /** Of the work that has published it (CloudEvents, "Distributed Tracing"). */
-  readonly traceparent?: string
-  readonly data: unknown
-}
+export const CloudEvent = component(
+  'CloudEvent',
+  Type.Object({
+    specversion: Type.Literal('1.0'),
+    id: Type.String(),
+    source: Type.String(),
+    type: Type.String(),
+    topic: Type.String({ description: 'The same as `type`, under the name that it was published by.' }),
+    time: Time,
+    datacontenttype: Type.Literal('application/json'),
+    tenonchaindepth: Type.Optional(
+      Type.Integer({
+        description:
+          'Chain depth: number of executions that started each other by events before this event; absent for 0.',
+      }),
+    ),
+    traceparent: Type.Optional(
+      Type.String({
+        description: 'Trace of the work that has published the event (CloudEvents, "Distributed Tracing").',
+      }),
+    ),
+    data: Type.Unknown(),
+  }),
+  {
+    specversion: '1.0',
+    id: EXAMPLE_ID.event,
+    source: `/workspaces/${EXAMPLE_ID.workspace}`,
+    type: 'courts.closed',
+    topic: 'courts.closed',
+    time: EXAMPLE_TIME.created,
+    datacontenttype: 'application/json',
+    data: { court_id: EXAMPLE_ID.court },
+  },
+)
+export type CloudEvent = Readonly<Static<typeof CloudEvent>>
+
+/** The events of a subscription to topics. */
+export const TOPIC_EVENTS = { ...SUBSCRIPTION_EVENTS, message: CloudEvent }
 
 export interface Subscription {
   readonly topics: readonly string[]
@@ -218,7 +254,9 @@ export class Events {
         const hasGap = senders.some((sender) => sender.startsWithGap)
         const gap = hasGap ? gapFrame(after, senders.map(({ earliest }) => earliest).join(',')) : ''
         const ready = { topic: topics.join(','), cursor: cursor() }
-        sink.send(`retry: 3000\n${gap}${frame({ event: 'ready', id: cursor(), data: ready })}`)
+        sink.send(
+          `retry: 3000\n${gap}${frame<typeof SUBSCRIPTION_EVENTS>({ event: 'ready', id: cursor(), data: ready })}`,
+        )
         for (const sender of senders) void sender.send(sink).catch((error: unknown) => sink.end(endOf(error)))
         return stop
       },

@@ -5,7 +5,7 @@ import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import { DATA_ROLES } from '../../core/policy.ts'
 import { CollectionName } from '../collections/document.ts'
 import { Filters, Select } from '../collections/documents-api.ts'
-import { LiveResult, refuseListParameters, topicsOf } from '../collections/live-query.ts'
+import { LIVE_EVENTS, LiveResult, refuseListParameters, topicsOf } from '../collections/live-query.ts'
 import { readSelection } from '../collections/query/order-and-selection.ts'
 import { readFilters } from '../collections/query/url.ts'
 import { eventsIn } from './events.ts'
@@ -27,15 +27,14 @@ export const subscribeToQuery = workspaceOperation({
       }),
     ),
   }),
-  output: Type.Unknown({
-    description: 'Frames: `ready`, `enter`, `update`, `leave` and `delete` with `id`, `gap`, `end`.',
-  }),
+  output: Type.Unknown({ description: 'Server-sent events.' }),
   http: {
     method: 'GET',
     path: '/v1/collections/{name}/subscribe',
     rest: 'filters',
     headers: { last_event_id: 'last-event-id' },
     reply: 'feed',
+    events: LIVE_EVENTS,
     keyInQuery: true,
   },
   run: async (scope, { name, select, filters = [], last_event_id: after }) => {

@@ -8,6 +8,7 @@ import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'
 import { payloadsOfRecord, revealedIn, revealing } from '../../access/payload-access.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
 import { isTooDeep, Serialized } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
@@ -31,12 +32,16 @@ export const validateFlow = previewOperation({
   summary: 'Check a flow and return all diagnostics, each with line, column and pointer',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({
-    valid: Type.Boolean(),
-    diagnostics: Type.Array(Diagnostic),
-    warnings: Warnings,
-    facts: Type.Optional(FlowFacts),
-  }),
+  output: component(
+    'FlowValidation',
+    Type.Object({
+      valid: Type.Boolean(),
+      diagnostics: Type.Array(Diagnostic),
+      warnings: Warnings,
+      facts: Type.Optional(FlowFacts),
+    }),
+    { valid: true, diagnostics: [], warnings: [] },
+  ),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
     const { diagnostics, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
@@ -76,38 +81,51 @@ const Entry = Type.Object({
 const count = (what: 'entered' | 'taken') =>
   Type.Object({ [what]: Type.Integer(), total: Type.Integer(), missed: Type.Array(Type.String()) })
 
-const SimulatedFlow = Type.Object({
-  status: Type.Union(
-    ['completed', 'faulted', 'cancelled', 'waiting', 'suspended'].map((status) => Type.Literal(status)),
-  ),
-  output: Type.Optional(Type.Unknown()),
-  error: Type.Optional(Type.Unknown()),
-  compensation: Type.Optional(
-    Type.Unknown({ description: 'Tasks that were compensated, and tasks whose compensation failed.' }),
-  ),
-  handlerErrors: Type.Optional(
-    Type.Unknown({ description: 'Errors of the tasks under `onError` and `finally`.' }),
-  ),
-  wanted: Type.Optional(
-    Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {
-      description: 'Inputs that the execution waits for and the simulation does not have.',
-    }),
-  ),
-  unused: Type.Optional(
-    Type.Array(
-      Type.Object({ mock: Type.String(), reason: Type.String(), hint: Type.Optional(Type.String()) }),
-      { description: 'Mocks that match no task, or whose answers were not all used; at most 20.' },
+const SimulatedFlow = component(
+  'FlowSimulation',
+  Type.Object({
+    status: Type.Union(
+      ['completed', 'faulted', 'cancelled', 'waiting', 'suspended'].map((status) => Type.Literal(status)),
     ),
-  ),
-  held: Type.Optional(Any),
-  trace: Type.Array(Entry),
-  coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
-  duration_ms: Type.Number({ description: 'Duration in virtual time, in milliseconds.' }),
-  history_events: Type.Integer({
-    description: 'Approximate number of Temporal history events of the simulated execution.',
+    output: Type.Optional(Type.Unknown()),
+    error: Type.Optional(Type.Unknown()),
+    compensation: Type.Optional(
+      Type.Unknown({ description: 'Tasks that were compensated, and tasks whose compensation failed.' }),
+    ),
+    handlerErrors: Type.Optional(
+      Type.Unknown({ description: 'Errors of the tasks under `onError` and `finally`.' }),
+    ),
+    wanted: Type.Optional(
+      Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {
+        description: 'Inputs that the execution waits for and the simulation does not have.',
+      }),
+    ),
+    unused: Type.Optional(
+      Type.Array(
+        Type.Object({ mock: Type.String(), reason: Type.String(), hint: Type.Optional(Type.String()) }),
+        { description: 'Mocks that match no task, or whose answers were not all used; at most 20.' },
+      ),
+    ),
+    held: Type.Optional(Any),
+    trace: Type.Array(Entry),
+    coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
+    duration_ms: Type.Number({ description: 'Duration in virtual time, in milliseconds.' }),
+    history_events: Type.Integer({
+      description: 'Approximate number of Temporal history events of the simulated execution.',
+    }),
+    lifecycle: Type.Optional(
+      Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any })),
+    ),
   }),
-  lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
-})
+  {
+    status: 'completed',
+    output: { message: 'hello' },
+    trace: [],
+    coverage: { tasks: { entered: 1, total: 1, missed: [] }, ways: { taken: 0, total: 0, missed: [] } },
+    duration_ms: 0,
+    history_events: 12,
+  },
+)
 
 export const simulateFlow = previewOperation({
   name: 'flow.simulate',
@@ -245,7 +263,15 @@ export const graphFlow = previewOperation({
     'Return the graph of a flow: nodes, edges, and Mermaid text; the status is 422, with all diagnostics, if it is not valid',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
+  output: component(
+    'FlowGraph',
+    Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
+    {
+      mermaid: 'flowchart TD',
+      nodes: [{ id: '/do/0/greet', kind: 'set', name: 'greet', label: 'greet' }],
+      edges: [{ from: 'start', to: '/do/0/greet', kind: 'next' }],
+    },
+  ),
   http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
     const drawn = await inFlowThread(scope, 'graph', { source })

@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import { payloadsOf } from '../../access/scope-services.ts'
+import { component } from '../../core/components/component.ts'
 import { TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
 import { resolveTenant } from '../tenants/jobs.ts'
@@ -37,7 +38,9 @@ const Payloads = Type.Array(
   { maxItems: FLOW_LIMITS.codec.payloadsMax },
 )
 
-const Output = Type.Object({ payloads: Payloads })
+const Output = component('TemporalPayloads', Type.Object({ payloads: Payloads }), {
+  payloads: [{ metadata: { encoding: 'anNvbi9wbGFpbg==' }, data: 'e30=' }],
+})
 
 export const decodePayloads = adminOperation({
   name: 'codec.decode',

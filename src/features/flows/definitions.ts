@@ -3,8 +3,10 @@
 import Type, { type Static } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { effectOnce } from '../../access/effect-once.ts'
-import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { Deleted, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf, exampleWithout } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -32,38 +34,67 @@ export const FlowName = Type.String({
   description: 'Name of the flow, unique in the workspace.',
 })
 
-export const Diagnostic = Type.Object({
-  code: Type.String(),
-  message: Type.String(),
-  line: Type.Integer(),
-  column: Type.Integer(),
-  pointer: Type.String(),
-  hint: Type.Optional(Type.String()),
-  docs: Type.Optional(Type.String({ description: 'Path of the documentation page of the code.' })),
-  excerpt: Type.Optional(Type.String()),
-})
+export const Diagnostic = component(
+  'Diagnostic',
+  Type.Object({
+    code: Type.String(),
+    message: Type.String(),
+    line: Type.Integer(),
+    column: Type.Integer(),
+    pointer: Type.String(),
+    hint: Type.Optional(Type.String()),
+    docs: Type.Optional(Type.String({ description: 'Path of the documentation page of the code.' })),
+    excerpt: Type.Optional(Type.String()),
+  }),
+  {
+    code: 'unknown_task',
+    message: 'There is no task `cal`.',
+    line: 6,
+    column: 5,
+    pointer: '/do/0/cal',
+    hint: 'Did you mean `call`?',
+  },
+)
 export type Diagnostic = Static<typeof Diagnostic>
 
-const Flow = Type.Object({
-  id: Id('flow'),
-  name: Type.String(),
-  state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
-  latest_version: Type.Integer({ description: 'Number of the latest published version. 0: none.' }),
-  source: Type.String(),
-  valid: Type.Boolean(),
-  diagnostics: Type.Array(Diagnostic),
-  created_at: Time,
-  updated_at: Time,
-})
+const Flow = component(
+  'Flow',
+  Type.Object({
+    id: Id('flow'),
+    name: Type.String(),
+    state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
+    latest_version: Type.Integer({ description: 'Number of the latest published version. 0: none.' }),
+    source: Type.String(),
+    valid: Type.Boolean(),
+    diagnostics: Type.Array(Diagnostic),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.flow,
+    name: 'confirm',
+    state: 'published',
+    latest_version: 2,
+    source:
+      'document: {dsl: 1.0.3, namespace: club, name: confirm, version: 1.0.0}\ndo:\n  - greet: {set: {message: hello}}\n',
+    valid: true,
+    diagnostics: [],
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Diagnostic, { description: 'Diagnostics that do not prevent publishing.' })
 
 /** The response to writing a definition. */
-const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
+const Written = component('WrittenFlow', Type.Object({ ...Flow.properties, warnings: Warnings }), {
+  ...exampleOf(Flow),
+  warnings: [],
+})
 
 /** Without the source: a page of sources would be larger than a response may be. */
-const FlowSummary = Type.Omit(Flow, ['source'])
+const FlowSummary = component('FlowSummary', Type.Omit(Flow, ['source']), exampleWithout(Flow, 'source'))
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>
 
@@ -191,7 +222,7 @@ export const deleteFlow = previewOperation({
   roles: ADMINS,
   summary: 'Delete a flow; its executions are kept until the retention of the workspace removes them',
   input: Input({ ws: Ws, flow: FlowRef }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)

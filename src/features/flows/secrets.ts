@@ -5,6 +5,8 @@ import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type Derive, decryptFor, encryptFor } from '../../access/scope-services.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -23,14 +25,23 @@ export const SecretName = Type.String({
   description: 'Name of the secret, as flows declare it in `use.secrets`, and functions in `secrets`.',
 })
 
-const FlowSecret = Type.Object(
+const FlowSecret = component(
+  'FlowSecret',
+  Type.Object(
+    {
+      name: Type.String(),
+      updated_by: Type.String(),
+      created_at: Time,
+      updated_at: Time,
+    },
+    { description: 'Secret without its value.' },
+  ),
   {
-    name: Type.String(),
-    updated_by: Type.String(),
-    created_at: Time,
-    updated_at: Time,
+    name: 'payment_key',
+    updated_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
   },
-  { description: 'Secret without its value.' },
 )
 type FlowSecret = Static<typeof FlowSecret>
 
@@ -79,14 +90,18 @@ export const deleteFlowSecret = previewOperation({
   roles: ADMINS,
   summary: 'Delete a secret; the response names the functions and the flows (latest version) that use it',
   input: Input({ ws: Ws, name: SecretName }),
-  output: Type.Object({
-    name: Type.String(),
-    deleted: Type.Literal(true),
-    used_by: Type.Array(Type.String(), {
-      description:
-        'Names of the flows whose calls with the secret now fail, and of the functions whose runs now fail.',
+  output: component(
+    'DeletedFlowSecret',
+    Type.Object({
+      name: Type.String(),
+      deleted: Type.Literal(true),
+      used_by: Type.Array(Type.String(), {
+        description:
+          'Names of the flows whose calls with the secret now fail, and of the functions whose runs now fail.',
+      }),
     }),
-  }),
+    { name: 'payment_key', deleted: true, used_by: ['confirm'] },
+  ),
   http: { method: 'DELETE', path: `${FLOWS}/secrets/{name}` },
   run: async (scope, { name }) => {
     const [users = [], [gone] = []] = await scope.batch(

@@ -2,8 +2,10 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
-import { Id, Input, Time } from '../../access/operation-builders.ts'
+import { DeletedName, Id, Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf, exampleWithout } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -18,36 +20,67 @@ import { setExpectedInterval } from './executions/expectations.ts'
 import { missingReferences } from './references.ts'
 import { declarationOf, declaredTriggers, FLOW, webhookName } from './triggers/flow-triggers.ts'
 
-const FlowVersion = Type.Object({
-  flow_id: Type.String(),
-  version: Type.Integer({ minimum: 1 }),
-  sha256: Type.String({ description: 'SHA-256 of the compiled form.' }),
-  source: Type.String(),
-  created_by: Type.String(),
-  created_at: Time,
-})
+const FlowVersion = component(
+  'FlowVersion',
+  Type.Object({
+    flow_id: Type.String(),
+    version: Type.Integer({ minimum: 1 }),
+    sha256: Type.String({ description: 'SHA-256 of the compiled form.' }),
+    source: Type.String(),
+    created_by: Type.String(),
+    created_at: Time,
+  }),
+  {
+    flow_id: EXAMPLE_ID.flow,
+    version: 2,
+    sha256: EXAMPLE_DIGEST,
+    source:
+      'document: {dsl: 1.0.3, namespace: club, name: confirm, version: 1.0.0}\ndo:\n  - greet: {set: {message: hello}}\n',
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+  },
+)
 type FlowVersion = Static<typeof FlowVersion>
 
 /** Without the source, as in lists of flows. */
-const FlowVersionSummary = Type.Omit(FlowVersion, ['source'])
+const FlowVersionSummary = component(
+  'FlowVersionSummary',
+  Type.Omit(FlowVersion, ['source']),
+  exampleWithout(FlowVersion, 'source'),
+)
 type FlowVersionSummary = Static<typeof FlowVersionSummary>
 
 /** The response to publishing. */
-const Published = Type.Object({
-  ...FlowVersion.properties,
-  warnings: Warnings,
-  webhooks: Type.Optional(
-    Type.Array(
-      Type.Object({
-        id: Id('trg'),
-        name: Type.String(),
-        url: Type.String(),
-        secret: Type.Optional(Type.String({ description: 'Secret of a new webhook, shown only once.' })),
-      }),
-      { description: 'Webhooks of the version; absent if the flow declares none.' },
+const Published = component(
+  'PublishedFlowVersion',
+  Type.Object({
+    ...FlowVersion.properties,
+    warnings: Warnings,
+    webhooks: Type.Optional(
+      Type.Array(
+        Type.Object({
+          id: Id('trg'),
+          name: Type.String(),
+          url: Type.String(),
+          secret: Type.Optional(Type.String({ description: 'Secret of a new webhook, shown only once.' })),
+        }),
+        { description: 'Webhooks of the version; absent if the flow declares none.' },
+      ),
     ),
-  ),
-})
+  }),
+  {
+    ...exampleOf(FlowVersion),
+    warnings: [],
+    webhooks: [
+      {
+        id: EXAMPLE_ID.trigger,
+        name: 'payment',
+        url: 'https://api.tennis.example/webhooks/payment',
+        secret: 'shown once',
+      },
+    ],
+  },
+)
 
 const SUMMARY = sql`flow_id, version, sha256, created_by, created_at`
 const COLUMNS = sql`${SUMMARY}, source`
@@ -161,14 +194,25 @@ export const getFlowVersion = previewOperation({
   },
 })
 
-const FlowAlias = Type.Object({
-  flow_id: Type.String(),
-  name: Type.String(),
-  versions: Type.Array(Weighted),
-  updated_by: Type.String(),
-  created_at: Time,
-  updated_at: Time,
-})
+const FlowAlias = component(
+  'FlowAlias',
+  Type.Object({
+    flow_id: Type.String(),
+    name: Type.String(),
+    versions: Type.Array(Weighted),
+    updated_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    flow_id: EXAMPLE_ID.flow,
+    name: 'production',
+    versions: [{ version: 2, weight: 1 }],
+    updated_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type FlowAlias = Static<typeof FlowAlias>
 
 const ALIAS_COLUMNS = sql`flow_id, name, versions, updated_by, created_at, updated_at`
@@ -241,7 +285,7 @@ export const deleteFlowAlias = previewOperation({
   roles: DEVELOPERS,
   summary: 'Delete an alias of a flow; its versions are kept',
   input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
-  output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
+  output: DeletedName,
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
   run: async (scope, { flow, name }) => {
     const { id } = await findFlow(scope, flow)

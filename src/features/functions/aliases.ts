@@ -1,7 +1,9 @@
 /** Aliases of a function: they select a version, or several by weight, for calls of `name@alias`. */
 
 import Type, { type Static } from 'typebox'
-import { adminOperation, Id, Input, Time } from '../../access/operation-builders.ts'
+import { adminOperation, DeletedName, Id, Input, Time } from '../../access/operation-builders.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
@@ -12,16 +14,29 @@ import { requireShareOfCode } from './check-config.ts'
 import { FunctionRef } from './function-ref.ts'
 import { findFunctionId, lockFunction } from './functions.ts'
 
-const FunctionAlias = Type.Object({
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  function_id: Type.String(),
-  name: Type.String(),
-  versions: Type.Array(Weighted),
-  updated_by: Type.String(),
-  created_at: Time,
-  updated_at: Time,
-})
+const FunctionAlias = component(
+  'FunctionAlias',
+  Type.Object({
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    function_id: Type.String(),
+    name: Type.String(),
+    versions: Type.Array(Weighted),
+    updated_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    function_id: EXAMPLE_ID.function,
+    name: 'production',
+    versions: [{ version: 3, weight: 1 }],
+    updated_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type FunctionAlias = Static<typeof FunctionAlias>
 
 const COLUMNS = sql`a.tenant_id, a.workspace_id, a.function_id, a.name, a.versions, a.updated_by, a.created_at, a.updated_at`
@@ -88,7 +103,7 @@ export const deleteFunctionAlias = adminOperation({
   summary: 'Delete an alias of a function; its versions are kept',
   roles: DEVELOPERS,
   input: Input(Target),
-  output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
+  output: DeletedName,
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
   run: async (scope, { id: asked, name }) => {
     const id = await findFunctionId(scope, asked)

@@ -5,6 +5,7 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
 import { DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
@@ -57,7 +58,10 @@ export const createFunction = adminOperation({
   summary: 'Deploy a function; if the name exists, the function gets its next version',
   roles: DEVELOPERS,
   input: Deployment,
-  output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
+  output: component('DeployedFunction', Type.Interface([FunctionDetails], { warnings: ConfigWarnings }), {
+    ...exampleOf(FunctionDetails),
+    warnings: [],
+  }),
   http: { ...creates('/v1/functions'), bodyBytesMax: FUNCTION_LIMITS.bodyBytesMax },
   run: async (scope, deployment) => {
     const { workspace_id, name } = deployment

@@ -1,8 +1,10 @@
 /** Functions: their records, and the operations that read, configure and delete them. */
 
 import Type, { type Static } from 'typebox'
-import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Deleted, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -24,18 +26,33 @@ import { setSlotsAfterChange } from './runs/start-recorded.ts'
 import type { Maps } from './source-map.ts'
 import { removeTriggers, writeTriggers } from './triggers/write-triggers.ts'
 
-export const FunctionRecord = Type.Object({
-  id: Id('fn'),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  name: Type.String(),
-  version: Type.Integer({ minimum: 1, description: 'Number of the active version.' }),
-  sha256: Type.String({ description: 'SHA-256 of the source.' }),
-  config: FunctionConfig,
-  created_by: Type.String(),
-  created_at: Time,
-  updated_at: Time,
-})
+export const FunctionRecord = component(
+  'Function',
+  Type.Object({
+    id: Id('fn'),
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    name: Type.String(),
+    version: Type.Integer({ minimum: 1, description: 'Number of the active version.' }),
+    sha256: Type.String({ description: 'SHA-256 of the source.' }),
+    config: FunctionConfig,
+    created_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.function,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    name: 'price',
+    version: 3,
+    sha256: EXAMPLE_DIGEST,
+    config: exampleOf(FunctionConfig),
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 export type FunctionRecord = Static<typeof FunctionRecord>
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), {
@@ -47,7 +64,11 @@ export const Constants = {
   input_schema: Type.Optional(Schema),
   output_schema: Type.Optional(Schema),
 }
-export const FunctionDetails = Type.Interface([FunctionRecord], Constants)
+export const FunctionDetails = component('FunctionDetails', Type.Interface([FunctionRecord], Constants), {
+  ...exampleOf(FunctionRecord),
+  input_schema: { type: 'object', properties: { hours: { type: 'number' } } },
+  output_schema: { type: 'object', properties: { euros: { type: 'number' } } },
+})
 
 /** Members are null if the module does not export them. */
 export type ConstantsRow = { readonly [Name in keyof typeof Constants]: FunctionConstants[Name] | null }
@@ -90,7 +111,10 @@ export const getFunction = adminOperation({
   summary: 'Read a function and the source of its version',
   roles: VIEWERS,
   input: Input({ id: FunctionRef }),
-  output: Type.Interface([FunctionDetails], { source: Type.String() }),
+  output: component('FunctionWithSource', Type.Interface([FunctionDetails], { source: Type.String() }), {
+    ...exampleOf(FunctionDetails),
+    source: 'export default ({ hours }) => ({ euros: hours * 20 })',
+  }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
   run: async (scope, { id }) => {
     const statement = sql`select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema, v.source
@@ -120,7 +144,10 @@ export const configureFunction = adminOperation({
     'Update the configuration of a function, for runs that start from now on; absent members do not change',
   roles: DEVELOPERS,
   input: Input({ id: FunctionRef, ...ConfigChange.properties }),
-  output: Type.Interface([FunctionRecord], { warnings: ConfigWarnings }),
+  output: component('ConfiguredFunction', Type.Interface([FunctionRecord], { warnings: ConfigWarnings }), {
+    ...exampleOf(FunctionRecord),
+    warnings: [],
+  }),
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
   run: async (scope, { id, ...change }) => {
     const place = { pointer: '', target: functionNamed(id) }
@@ -149,7 +176,7 @@ export const deleteFunction = adminOperation({
   summary: 'Delete a function with all its versions; runs that have started continue',
   roles: ADMINS,
   input: Input({ id: FunctionRef }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: '/v1/functions/{id}' },
   run: async (scope, { id }) => {
     const statements = [

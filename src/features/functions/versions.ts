@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -22,20 +24,36 @@ import {
 } from './functions.ts'
 import { FUNCTION_LIMITS } from './limits.ts'
 
-const FunctionVersion = Type.Object({
-  function_id: Type.String(),
-  version: Type.Integer({ minimum: 1 }),
-  sha256: Type.String({ description: 'SHA-256 of the source.' }),
-  size: Type.Integer({ description: 'Size of the source in bytes.' }),
-  active: Type.Boolean({
-    description: 'True if this is the active version, which is invoked by its name alone.',
+const FunctionVersion = component(
+  'FunctionVersion',
+  Type.Object({
+    function_id: Type.String(),
+    version: Type.Integer({ minimum: 1 }),
+    sha256: Type.String({ description: 'SHA-256 of the source.' }),
+    size: Type.Integer({ description: 'Size of the source in bytes.' }),
+    active: Type.Boolean({
+      description: 'True if this is the active version, which is invoked by its name alone.',
+    }),
+    created_by: Type.String(),
+    created_at: Time,
   }),
-  created_by: Type.String(),
-  created_at: Time,
-})
+  {
+    function_id: EXAMPLE_ID.function,
+    version: 3,
+    sha256: EXAMPLE_DIGEST,
+    size: 1_204,
+    active: true,
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+  },
+)
 type FunctionVersion = Static<typeof FunctionVersion>
 
-const VersionDetails = Type.Interface([FunctionVersion], { ...Constants, source: Type.String() })
+const VersionDetails = component(
+  'FunctionVersionWithSource',
+  Type.Interface([FunctionVersion], { ...Constants, source: Type.String() }),
+  { ...exampleOf(FunctionVersion), source: 'export default ({ hours }) => ({ euros: hours * 20 })' },
+)
 
 const COLUMNS = sql`v.function_id, v.version, v.sha256, octet_length(v.source) as size,
   v.version = f.active_version as active, v.created_by, v.created_at`

@@ -4,6 +4,8 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -17,17 +19,26 @@ const TenantId = Type.Optional(
   }),
 )
 
-const SignInPolicy = Type.Object({
-  tenant_id: Type.Union([Id('ten'), Type.Null()], {
-    description: 'Tenant whose accounts the policy is for. `null`: the accounts of operators.',
+const SignInPolicy = component(
+  'SignInPolicy',
+  Type.Object({
+    tenant_id: Type.Union([Id('ten'), Type.Null()], {
+      description: 'Tenant whose accounts the policy is for. `null`: the accounts of operators.',
+    }),
+    require_mfa: Type.Boolean({
+      description:
+        'True if an account may do nothing with a token that it got without a second factor. Machines have none, and are not affected.',
+    }),
+    updated_by: Type.Union([Type.String(), Type.Null()]),
+    updated_at: OptionalTime,
   }),
-  require_mfa: Type.Boolean({
-    description:
-      'True if an account may do nothing with a token that it got without a second factor. Machines have none, and are not affected.',
-  }),
-  updated_by: Type.Union([Type.String(), Type.Null()]),
-  updated_at: OptionalTime,
-})
+  {
+    tenant_id: EXAMPLE_ID.tenant,
+    require_mfa: true,
+    updated_by: EXAMPLE_ID.account,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type SignInPolicy = Static<typeof SignInPolicy>
 
 const PATH = '/v1/sign-in-policy'

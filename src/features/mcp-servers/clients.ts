@@ -3,8 +3,10 @@
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
-import { Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
+import { DeletedClient, Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -17,15 +19,25 @@ import { digest } from './tool.ts'
 
 const SECRET_BYTES = 32
 
-const AgentClient = Type.Object({
-  client_id: Id('agent'),
-  name: Type.String(),
-  scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
-    description: 'Scopes of the client. `null`: all scopes of the server.',
+const AgentClient = component(
+  'McpClient',
+  Type.Object({
+    client_id: Id('agent'),
+    name: Type.String(),
+    scopes: Type.Union([Type.Array(Type.String()), Type.Null()], {
+      description: 'Scopes of the client. `null`: all scopes of the server.',
+    }),
+    created_by: Type.String(),
+    created_at: Time,
   }),
-  created_by: Type.String(),
-  created_at: Time,
-})
+  {
+    client_id: EXAMPLE_ID.agent,
+    name: 'Assistant',
+    scopes: ['mcp:bookings:read'],
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+  },
+)
 type AgentClient = Static<typeof AgentClient>
 
 const COLUMNS = sql`id as client_id, name, scopes, created_by, created_at`
@@ -45,9 +57,13 @@ export const createClient = previewOperation({
       }),
     ),
   }),
-  output: Type.Interface([AgentClient], {
-    client_secret: Type.String({ description: 'Secret of the client, shown only once.' }),
-  }),
+  output: component(
+    'McpClientWithSecret',
+    Type.Interface([AgentClient], {
+      client_secret: Type.String({ description: 'Secret of the client, shown only once.' }),
+    }),
+    { ...exampleOf(AgentClient), client_secret: 'shown once' },
+  ),
   http: { method: 'POST', path: `${SERVERS}/{server}/clients`, body: '*', status: () => 201 },
   run: async (scope, { server, name, scopes }) => {
     const found = await findServer(scope, server)
@@ -114,7 +130,7 @@ export const deleteClient = previewOperation({
   roles: ADMINS,
   summary: 'Delete a client; its tokens become invalid within 5 s',
   input: Input({ ws: Ws, server: Server, client: Ref('client') }),
-  output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
+  output: DeletedClient,
   http: { method: 'DELETE', path: `${SERVERS}/{server}/clients/{client}` },
   run: async (scope, { server, client }) => {
     const { id } = await findServer(scope, server)

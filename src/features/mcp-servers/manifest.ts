@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
 import { canonical } from '../../core/json.ts'
 import { counterpartOf, isCovered, scopeOf } from '../../core/tool-access.ts'
 import { type Effect, effectInWords, effectOf } from '../../core/tool-annotations.ts'
@@ -69,30 +70,49 @@ export async function findPublished(
 const EffectName = Type.Union([Type.Literal('reads'), Type.Literal('adds'), Type.Literal('changes')])
 
 /** A scope that grants more than when it was last offered. */
-export const Widened = Type.Object({
-  scope: Type.String(),
-  tools: Type.Array(
-    Type.Object({
-      name: Type.String(),
-      title: Type.String(),
-      effect: EffectName,
-      was: Type.Union([EffectName, Type.Null()], {
-        description: 'Previous effect of the tool. `null`: the tool is new in the scope.',
+export const Widened = component(
+  'McpWidenedScope',
+  Type.Object({
+    scope: Type.String(),
+    tools: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        title: Type.String(),
+        effect: EffectName,
+        was: Type.Union([EffectName, Type.Null()], {
+          description: 'Previous effect of the tool. `null`: the tool is new in the scope.',
+        }),
       }),
-    }),
-  ),
-})
+    ),
+  }),
+  {
+    scope: 'mcp:bookings:write',
+    tools: [{ name: 'bookings_create', title: 'Create a booking', effect: 'adds', was: null }],
+  },
+)
 export type Widened = Static<typeof Widened>
 
-export const Diff = Type.Object({
-  added: Type.Array(Type.String()),
-  removed: Type.Array(Type.String()),
-  changed: Type.Array(Type.Object({ name: Type.String(), fields: Type.Array(Type.String()) })),
-  widened: Type.Array(Widened, { description: 'Scopes that reach further, which an admin has to approve.' }),
-  summary: Type.Array(Type.String(), {
-    description: 'Sentences about the changes that matter to people who use the server.',
+export const Diff = component(
+  'McpDiff',
+  Type.Object({
+    added: Type.Array(Type.String()),
+    removed: Type.Array(Type.String()),
+    changed: Type.Array(Type.Object({ name: Type.String(), fields: Type.Array(Type.String()) })),
+    widened: Type.Array(Widened, {
+      description: 'Scopes that reach further, which an admin has to approve.',
+    }),
+    summary: Type.Array(Type.String(), {
+      description: 'Sentences about the changes that matter to people who use the server.',
+    }),
   }),
-})
+  {
+    added: ['bookings_create'],
+    removed: [],
+    changed: [],
+    widened: [exampleOf(Widened)],
+    summary: ['The tool bookings_create is new.'],
+  },
+)
 export type Diff = Static<typeof Diff>
 
 /**

@@ -2,10 +2,12 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../access/effect-once.ts'
-import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
+import { AnyName, Deleted, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
@@ -152,22 +154,51 @@ const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, l
 const Count = (description: string) => Type.Integer({ minimum: 0, description })
 
 /** A server as its admins are shown it. */
-export const ShownServer = Type.Object({
-  ...McpServer.properties,
-  last_call_at: Type.Union([Time, Type.Null()], {
-    description: 'Time of the newest entry in the call log, including refused calls.',
+export const ShownServer = component(
+  'McpServer',
+  Type.Object({
+    ...McpServer.properties,
+    last_call_at: Type.Union([Time, Type.Null()], {
+      description: 'Time of the newest entry in the call log, including refused calls.',
+    }),
+    exposure: Type.Object(
+      {
+        reads: Count('Number of tools that only read.'),
+        adds: Count('Number of tools that add data.'),
+        changes: Count('Number of tools that change or delete data.'),
+        open_world: Count('Number of these tools that may reach other systems.'),
+        clients: Count('Number of OAuth clients that were created for the server.'),
+      },
+      { description: 'Exposure of the active version; a tool counts by its strongest effect.' },
+    ),
   }),
-  exposure: Type.Object(
-    {
-      reads: Count('Number of tools that only read.'),
-      adds: Count('Number of tools that add data.'),
-      changes: Count('Number of tools that change or delete data.'),
-      open_world: Count('Number of these tools that may reach other systems.'),
-      clients: Count('Number of OAuth clients that were created for the server.'),
+  {
+    id: EXAMPLE_ID.mcpServer,
+    slug: 'bookings',
+    name: 'Bookings',
+    description: 'Courts and their bookings.',
+    state: 'published',
+    active_version: 1,
+    latest_version: 1,
+    list: 'auto',
+    challenge: 'auto',
+    search: 'auto',
+    results: 'both',
+    authorization_server: null,
+    curation: {
+      tools: { 'collections:bookings:query': { enabled: true } },
+      groups: [],
+      prompts: {},
+      resources: {},
     },
-    { description: 'Exposure of the active version; a tool counts by its strongest effect.' },
-  ),
-})
+    path: `/v1/mcp/workspaces/${EXAMPLE_ID.workspace}/servers/bookings/mcp`,
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+    last_call_at: EXAMPLE_TIME.updated,
+    exposure: { reads: 1, adds: 0, changes: 0, open_world: 0, clients: 1 },
+  },
+)
 export type ShownServer = Static<typeof ShownServer>
 
 const toolsWith = (hints: Partial<Annotations>): Sql =>
@@ -337,7 +368,7 @@ export const deleteServer = previewOperation({
   roles: ADMINS,
   summary: 'Delete a hosted MCP server with its versions and clients; the log of its calls is kept',
   input: Input({ ws: Ws, server: Server }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: `${SERVERS}/{server}` },
   run: async (scope, { server }) => {
     const { id } = await findServer(scope, server)

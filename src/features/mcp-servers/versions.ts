@@ -6,6 +6,8 @@ import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, DEVELOPERS, type Role, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -34,15 +36,27 @@ export const publishServer = previewOperation({
       }),
     ),
   }),
-  output: Type.Object({
-    version: Type.Integer(),
-    hash: Type.String({ description: 'SHA-256 of the canonical manifest.' }),
-    state: Type.Union([Type.Literal('active'), Type.Literal('needs_approval')]),
-    class: ReviewClass,
-    reasons: Type.Array(Reason, { description: 'Reasons for the class.' }),
-    diff: Diff,
-    scopes: Type.Array(Type.String()),
-  }),
+  output: component(
+    'McpPublication',
+    Type.Object({
+      version: Type.Integer(),
+      hash: Type.String({ description: 'SHA-256 of the canonical manifest.' }),
+      state: Type.Union([Type.Literal('active'), Type.Literal('needs_approval')]),
+      class: ReviewClass,
+      reasons: Type.Array(Reason, { description: 'Reasons for the class.' }),
+      diff: Diff,
+      scopes: Type.Array(Type.String()),
+    }),
+    {
+      version: 1,
+      hash: EXAMPLE_DIGEST,
+      state: 'active',
+      class: 'safe',
+      reasons: [],
+      diff: exampleOf(Diff),
+      scopes: ['mcp:bookings:read'],
+    },
+  ),
   http: { method: 'POST', path: `${SERVERS}/{server}/publish`, body: '*', status: () => 201 },
   run: async (scope, { server, accept = [] }) => {
     const found = await findServer(scope, server)
@@ -114,28 +128,46 @@ function opensData({ actor }: WorkspaceScope, tools: readonly Tool[]): boolean {
   )
 }
 
-const Version = Type.Object({
-  version: Type.Integer(),
-  hash: Type.String({ description: 'SHA-256 of the canonical manifest, in hexadecimal.' }),
-  signature: Type.String({
-    description:
-      'Compact JWS (RFC 7515), signed with a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
+const Version = component(
+  'McpVersion',
+  Type.Object({
+    version: Type.Integer(),
+    hash: Type.String({ description: 'SHA-256 of the canonical manifest, in hexadecimal.' }),
+    signature: Type.String({
+      description:
+        'Compact JWS (RFC 7515), signed with a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
+    }),
+    active: Type.Boolean(),
+    tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
+    published_by: Type.String(),
+    published_at: Time,
+    state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
+    widened: Type.Array(Widened, {
+      description: 'Scopes that reach further, for which the version needs, or needed, approval.',
+    }),
+    class: ReviewClass,
+    reasons: Type.Array(Reason, {
+      description: 'Reasons for the class; a class other than `safe` needs approval.',
+    }),
+    approved_by: Type.Union([Type.String(), Type.Null()]),
+    approved_at: OptionalTime,
   }),
-  active: Type.Boolean(),
-  tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
-  published_by: Type.String(),
-  published_at: Time,
-  state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
-  widened: Type.Array(Widened, {
-    description: 'Scopes that reach further, for which the version needs, or needed, approval.',
-  }),
-  class: ReviewClass,
-  reasons: Type.Array(Reason, {
-    description: 'Reasons for the class; a class other than `safe` needs approval.',
-  }),
-  approved_by: Type.Union([Type.String(), Type.Null()]),
-  approved_at: OptionalTime,
-})
+  {
+    version: 1,
+    hash: EXAMPLE_DIGEST,
+    signature: 'compact-jws',
+    active: true,
+    tools: [{ name: 'bookings_query', title: 'Query bookings', scope: 'mcp:bookings:read' }],
+    published_by: EXAMPLE_ID.account,
+    published_at: EXAMPLE_TIME.created,
+    state: 'published',
+    widened: [],
+    class: 'safe',
+    reasons: [],
+    approved_by: null,
+    approved_at: null,
+  },
+)
 type Version = Static<typeof Version>
 
 /** Of a version `v` that may be, or may have been, the active one. */
@@ -181,12 +213,16 @@ const selectVersion = (serverId: string, version: number, more = sql``): Sql => 
     join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
   where v.server_id = ${serverId} and v.version = ${version}`
 
-const WithManifest = Type.Object({
-  ...Version.properties,
-  manifest: Type.Record(Type.String(), Type.Unknown(), {
-    description: 'Manifest that was published; `hash` is the SHA-256 of its canonical JSON.',
+const WithManifest = component(
+  'McpVersionWithManifest',
+  Type.Object({
+    ...Version.properties,
+    manifest: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Manifest that was published; `hash` is the SHA-256 of its canonical JSON.',
+    }),
   }),
-})
+  { ...exampleOf(Version), manifest: { name: 'Bookings', tools: [] } },
+)
 
 export const getServerVersion = previewOperation({
   name: 'mcp_version.get',

@@ -5,6 +5,8 @@ import { Input, Time, workspaceOperation } from '../../access/operation-builders
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { signObjectLink } from '../../access/scope-services.ts'
 import type { ByteReply, ByteSource } from '../../core/bytes.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
 import { type LinkTerms, WRITERS_AND_USERS } from '../../core/policy.ts'
@@ -53,14 +55,22 @@ export const presignObject = workspaceOperation({
       'Header `Content-Disposition`, such as `attachment; filename="may.pdf"`: of the reply to a download; kept with the object by an upload.',
     ),
   }),
-  output: Type.Object({
-    url: Type.String({ description: 'The link. Its request needs no other credential.' }),
-    method: Type.String(),
-    expires_at: Time,
-    headers: Type.Optional(
-      Type.Record(Type.String(), Type.String(), { description: 'Headers that a `PUT` must have.' }),
-    ),
-  }),
+  output: component(
+    'ObjectLink',
+    Type.Object({
+      url: Type.String({ description: 'The link. Its request needs no other credential.' }),
+      method: Type.String(),
+      expires_at: Time,
+      headers: Type.Optional(
+        Type.Record(Type.String(), Type.String(), { description: 'Headers that a `PUT` must have.' }),
+      ),
+    }),
+    {
+      url: 'https://api.tennis.example/v1/objects/bookings-4z3v73kk0e00/photos/centre-court.jpg?link=signed',
+      method: 'GET',
+      expires_at: EXAMPLE_TIME.later,
+    },
+  ),
   http: { method: 'POST', path: '/v1/buckets/{bucket}/presign', body: '*' },
   run: async (scope, { bucket, key, method = 'GET', expires_in = linkSecondsDefault, ...input }) => {
     const { content_type: contentType, max_bytes: maxBytes, disposition } = input

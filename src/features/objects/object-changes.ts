@@ -2,6 +2,8 @@
 
 import Type from 'typebox'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
@@ -9,7 +11,16 @@ import { bodyProblem } from '../operation-helpers.ts'
 import type { CatalogueEntry } from './catalogue.ts'
 import { tagOf, versionTagOf } from './conditions.ts'
 import { OBJECT_LIMITS } from './limits.ts'
-import { Bucket, CHANGE_HEADERS, Header, IfMatch, IfNoneMatch, Metadata, Tags } from './object-fields.ts'
+import {
+  Bucket,
+  CHANGE_HEADERS,
+  Header,
+  IfMatch,
+  IfNoneMatch,
+  Metadata,
+  Stored,
+  Tags,
+} from './object-fields.ts'
 import { requireObjectRule, requireReadable } from './object-rules.ts'
 import { Removal } from './removals.ts'
 import { objectsOf } from './workspace-objects.ts'
@@ -17,13 +28,6 @@ import { objectsOf } from './workspace-objects.ts'
 const KeyOf = (description: string) => Type.String({ maxLength: CORE_LIMITS.objectKeyBytesMax, description })
 const Texts = Type.Record(Type.String(), Type.String())
 
-const Changed = Type.Object({
-  bucket: Type.String(),
-  key: Type.String(),
-  size: Type.Integer({ description: 'Size in bytes.' }),
-  etag: Type.String(),
-  created: Type.Boolean({ description: 'True if no object had this key before.' }),
-})
 const TO_CONDITIONS = { if_match: IfMatch, if_none_match: IfNoneMatch }
 
 /** They show the caller an object, or give its bytes a key that others may read. */
@@ -40,7 +44,7 @@ export const copyObject = workspaceOperation({
     to: KeyOf('Key of the copy.'),
     ...TO_CONDITIONS,
   }),
-  output: Changed,
+  output: Stored,
   http: {
     method: 'POST',
     path: '/v1/buckets/{bucket}/copy',
@@ -68,7 +72,7 @@ export const moveObject = workspaceOperation({
     to: KeyOf('New key of the object.'),
     ...TO_CONDITIONS,
   }),
-  output: Changed,
+  output: Stored,
   http: {
     method: 'POST',
     path: '/v1/buckets/{bucket}/move',
@@ -110,7 +114,11 @@ export const removeObjects = workspaceOperation({
     ),
   }),
   output: Type.Union([
-    Type.Object({ removed: Type.Integer({ description: 'Number of objects that were deleted.' }) }),
+    component(
+      'RemovedObjects',
+      Type.Object({ removed: Type.Integer({ description: 'Number of objects that were deleted.' }) }),
+      { removed: 12 },
+    ),
     Removal,
   ]),
   http: {
@@ -130,25 +138,40 @@ export const removeObjects = workspaceOperation({
   },
 })
 
-const Described = Type.Object({
-  bucket: Type.String(),
-  key: Type.String(),
-  size: Type.Integer({ description: 'Size in bytes.' }),
-  etag: Type.String({ description: 'ETag of the bytes, as the object itself has it.' }),
-  version: Type.String({
-    description:
-      'Differs after each change of the object, of its metadata or its tags. In quotes, it is the `ETag` of this reply.',
+const Described = component(
+  'ObjectDescription',
+  Type.Object({
+    bucket: Type.String(),
+    key: Type.String(),
+    size: Type.Integer({ description: 'Size in bytes.' }),
+    etag: Type.String({ description: 'ETag of the bytes, as the object itself has it.' }),
+    version: Type.String({
+      description:
+        'Differs after each change of the object, of its metadata or its tags. In quotes, it is the `ETag` of this reply.',
+    }),
+    headers: Type.Record(Type.String(), Type.String(), {
+      description: 'Headers that are sent with the bytes.',
+    }),
+    metadata: Texts,
+    tags: Texts,
+    owner: Type.Union([Type.String(), Type.Null()], {
+      description: 'Id of the user who created the object; `null`: a key did.',
+    }),
+    last_modified: Time,
   }),
-  headers: Type.Record(Type.String(), Type.String(), {
-    description: 'Headers that are sent with the bytes.',
-  }),
-  metadata: Texts,
-  tags: Texts,
-  owner: Type.Union([Type.String(), Type.Null()], {
-    description: 'Id of the user who created the object; `null`: a key did.',
-  }),
-  last_modified: Time,
-})
+  {
+    bucket: 'bookings-4z3v73kk0e00',
+    key: 'photos/centre-court.jpg',
+    size: 48_213,
+    etag: '"5d41402abc4b2a76b9719d911017c592"',
+    version: '7f3a',
+    headers: { 'content-type': 'image/jpeg' },
+    metadata: { photographer: 'ada' },
+    tags: { season: '2026' },
+    owner: null,
+    last_modified: EXAMPLE_TIME.updated,
+  },
+)
 
 const toDescribed = (bucket: string, entry: CatalogueEntry) => ({
   bucket,

@@ -1,6 +1,7 @@
 /** Input fields of operations on objects, which are headers of HTTP. */
 
 import Type from 'typebox'
+import { component } from '../../core/components/component.ts'
 import type { KeptHeaders } from './catalogue.ts'
 import { OBJECT_LIMITS } from './limits.ts'
 
@@ -72,13 +73,23 @@ export const DIGESTS = {
 }
 
 /** The output of operations that store an object. */
-export const Stored = Type.Object({
-  bucket: Type.String(),
-  key: Type.String(),
-  size: Type.Integer({ description: 'Size in bytes.' }),
-  etag: Type.String(),
-  created: Type.Boolean({ description: 'True if the object did not exist before.' }),
-})
+export const Stored = component(
+  'StoredObject',
+  Type.Object({
+    bucket: Type.String(),
+    key: Type.String(),
+    size: Type.Integer({ description: 'Size in bytes.' }),
+    etag: Type.String(),
+    created: Type.Boolean({ description: 'True if the object did not exist before.' }),
+  }),
+  {
+    bucket: 'bookings-4z3v73kk0e00',
+    key: 'photos/centre-court.jpg',
+    size: 48_213,
+    etag: '"5d41402abc4b2a76b9719d911017c592"',
+    created: true,
+  },
+)
 
 /** Texts by name: `{"author": "mia"}`. */
 export const Metadata = Type.Record(

@@ -3,6 +3,8 @@
 import Type from 'typebox'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -156,7 +158,11 @@ export const deleteObject = workspaceOperation({
   summary: 'Delete an object',
   roles: WRITERS_AND_USERS,
   input: Input({ bucket: Bucket, key: Key, if_match: IfMatch, if_unmodified_since: IfUnmodifiedSince }),
-  output: Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
+  output: component(
+    'DeletedObject',
+    Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
+    { bucket: 'bookings-4z3v73kk0e00', key: 'photos/centre-court.jpg', deleted: true },
+  ),
   http: {
     method: 'DELETE',
     path: PATH,
@@ -169,12 +175,21 @@ export const deleteObject = workspaceOperation({
   },
 })
 
-const Listed = Type.Object({
-  key: Type.String(),
-  size: Type.Integer({ description: 'Size in bytes.' }),
-  etag: Type.String(),
-  last_modified: Time,
-})
+const Listed = component(
+  'ObjectSummary',
+  Type.Object({
+    key: Type.String(),
+    size: Type.Integer({ description: 'Size in bytes.' }),
+    etag: Type.String(),
+    last_modified: Time,
+  }),
+  {
+    key: 'photos/centre-court.jpg',
+    size: 48_213,
+    etag: '"5d41402abc4b2a76b9719d911017c592"',
+    last_modified: EXAMPLE_TIME.updated,
+  },
+)
 const ObjectPage = PageOf(Listed)
 
 export const listObjects = workspaceOperation({
@@ -200,14 +215,18 @@ export const listObjects = workspaceOperation({
       }),
     ),
   }),
-  output: Type.Object({
-    ...ObjectPage.properties,
-    prefixes: Type.Optional(
-      Type.Array(Type.String(), {
-        description: 'Common prefixes, each ending with the delimiter; with `delimiter` only.',
-      }),
-    ),
-  }),
+  output: component(
+    'ObjectPage',
+    Type.Object({
+      ...ObjectPage.properties,
+      prefixes: Type.Optional(
+        Type.Array(Type.String(), {
+          description: 'Common prefixes, each ending with the delimiter; with `delimiter` only.',
+        }),
+      ),
+    }),
+    { data: [exampleOf(Listed)], page: { size: 50, next: null, has_more: false } },
+  ),
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = CORE_LIMITS.pageItemsDefault, page_after, ...input }) => {
     const { prefix = '', delimiter } = input

@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { Id, Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { WRITERS_AND_USERS } from '../../core/policy.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -22,12 +24,23 @@ import { OBJECT_LIMITS } from './limits.ts'
 
 const { pollMs, itemsMax, workspacesSeenMax } = BACKGROUND_LIMITS
 
-export const Removal = Type.Object({
-  ...Job.properties,
-  id: Id('del'),
-  target: Type.String({ description: 'Bucket and prefix.' }),
-  removed: Type.Integer({ description: 'Number of objects that were deleted so far.' }),
-})
+export const Removal = component(
+  'ObjectRemoval',
+  Type.Object({
+    ...Job.properties,
+    id: Id('del'),
+    target: Type.String({ description: 'Bucket and prefix.' }),
+    removed: Type.Integer({ description: 'Number of objects that were deleted so far.' }),
+  }),
+  {
+    ...exampleOf(Job),
+    id: EXAMPLE_ID.removal,
+    type: 'object.remove_all',
+    target: 'bookings-4z3v73kk0e00/old/',
+    steps: [],
+    removed: 2_400,
+  },
+)
 export type Removal = Static<typeof Removal>
 
 const COLUMNS = sql`id, tenant_id, 'object.remove_all' as type, bucket || '/' || prefix as target,

@@ -2,8 +2,10 @@
 
 import { randomUUID } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { adminOperation, Input, Ref, Wait } from '../../access/operation-builders.ts'
+import { adminOperation, Deleted, Input, Ref, Wait } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { typeId } from '../../core/ids.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -18,32 +20,34 @@ import { isEnded } from '../tenants/unfinished.ts'
 import { countTraces } from './anonymous-data.ts'
 import { countPersonalData, findPerson } from './personal-data.ts'
 
-const Deleted = Type.Object({ id: Type.String(), deleted: Type.Literal(true) })
-
-const Preview = Type.Object({
-  id: Type.String(),
-  dry_run: Type.Literal(true),
-  documents: Type.Record(Type.String(), Type.Integer(), {
-    description: 'Number of documents that the user owns, by collection.',
-  }),
-  objects: Type.Integer({
-    description:
-      'Number of objects that the user has created, or that are below the own prefixes of the user.',
-  }),
-  executions: Type.Optional(
-    Type.Integer({
-      description:
-        'Number of executions that the user has started or caused; of `data=anonymize` alone, like the other members after `objects`.',
+const Preview = component(
+  'UserRemovalPreview',
+  Type.Object({
+    id: Type.String(),
+    dry_run: Type.Literal(true),
+    documents: Type.Record(Type.String(), Type.Integer(), {
+      description: 'Number of documents that the user owns, by collection.',
     }),
-  ),
-  runs: Type.Optional(
-    Type.Integer({ description: 'Number of runs of functions that the user has started or caused.' }),
-  ),
-  bulk_changes: Type.Optional(
-    Type.Integer({ description: 'Number of bulk changes that the user has asked for or caused.' }),
-  ),
-  approvals: Type.Optional(Type.Integer({ description: 'Number of approvals that name the user.' })),
-})
+    objects: Type.Integer({
+      description:
+        'Number of objects that the user has created, or that are below the own prefixes of the user.',
+    }),
+    executions: Type.Optional(
+      Type.Integer({
+        description:
+          'Number of executions that the user has started or caused; of `data=anonymize` alone, like the other members after `objects`.',
+      }),
+    ),
+    runs: Type.Optional(
+      Type.Integer({ description: 'Number of runs of functions that the user has started or caused.' }),
+    ),
+    bulk_changes: Type.Optional(
+      Type.Integer({ description: 'Number of bulk changes that the user has asked for or caused.' }),
+    ),
+    approvals: Type.Optional(Type.Integer({ description: 'Number of approvals that name the user.' })),
+  }),
+  { id: EXAMPLE_ID.user, dry_run: true, documents: { bookings: 12 }, objects: 1 },
+)
 
 /** What becomes of the data of a user who is deleted. */
 type Fate = 'keep' | 'delete' | 'anonymize'

@@ -15,6 +15,8 @@ import { seconds } from '../../access/rate-limit/memory-buckets.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { hasQuota, invalidate, LIMITED_QUOTAS } from '../../access/scope-cache.ts'
 import { countStreams, hasDocumentStore } from '../../access/scope-services.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../core/limits.ts'
 import { EVERYBODY, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -79,23 +81,34 @@ interface QuotaRow {
   readonly resets_at: string | null
 }
 
-const Quota = Type.Object({
-  limit: Limit,
-  used: Type.Union([Type.Integer(), Type.Null()], {
-    description:
-      'Amount that is used; of a quota of workspaces that a tenant has, what their limits add up to. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
+const Quota = component(
+  'Quota',
+  Type.Object({
+    limit: Limit,
+    used: Type.Union([Type.Integer(), Type.Null()], {
+      description:
+        'Amount that is used; of a quota of workspaces that a tenant has, what their limits add up to. `null`: not counted; time windows are counted only while they have a limit, and documents only if none are in MongoDB.',
+    }),
+    remaining: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Amount that remains. `null`: no limit.',
+    }),
+    resets_at: Type.Optional(OptionalTime),
   }),
-  remaining: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Amount that remains. `null`: no limit.',
-  }),
-  resets_at: Type.Optional(OptionalTime),
-})
+  { limit: 10_000, used: 1_250, remaining: 8_750 },
+)
 
-const Quotas = Type.Object({
-  workspace_id: Type.Optional(Id('ws')),
-  tenant_id: Type.Optional(Id('ten')),
-  quotas: Type.Record(Type.String(), Quota),
-})
+const Quotas = component(
+  'Quotas',
+  Type.Object({
+    workspace_id: Type.Optional(Id('ws')),
+    tenant_id: Type.Optional(Id('ten')),
+    quotas: Type.Record(Type.String(), Quota),
+  }),
+  {
+    workspace_id: EXAMPLE_ID.workspace,
+    quotas: { documents: { limit: 10_000, used: 1_250, remaining: 8_750 } },
+  },
+)
 type Quotas = Static<typeof Quotas>
 
 const Limits = Type.Object(
@@ -316,15 +329,19 @@ export async function consumption(scope: WorkspaceScope, quota: 'invocations_per
   return (await hasQuota(scope, quota)) ? sql`tenon.consume_quota(${quota})` : sql`null`
 }
 
-const Rate = Type.Object({
-  policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
-    description: 'Criterion by which requests are counted.',
+const Rate = component(
+  'RateLimit',
+  Type.Object({
+    policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
+      description: 'Criterion by which requests are counted.',
+    }),
+    per_minute: Type.Integer(),
+    limit: Type.Integer({ description: 'Maximum number of requests in a burst.' }),
+    window_seconds: Type.Integer({ description: 'Seconds until an empty budget is full again.' }),
+    remaining: Type.Integer({ description: 'Number of requests that remain in the budget after this one.' }),
   }),
-  per_minute: Type.Integer(),
-  limit: Type.Integer({ description: 'Maximum number of requests in a burst.' }),
-  window_seconds: Type.Integer({ description: 'Seconds until an empty budget is full again.' }),
-  remaining: Type.Integer({ description: 'Number of requests that remain in the budget after this one.' }),
-})
+  { policy: 'key', per_minute: 6_000, limit: 600, window_seconds: 6, remaining: 599 },
+)
 
 /** Limits by their public names: bytes, or numbers of the things named. */
 const SIZES = {
@@ -367,7 +384,10 @@ export const getLimits = callerOperation({
   summary: 'Read your rate limits and size limits',
   roles: EVERYBODY,
   input: Input({}),
-  output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),
+  output: component('Limits', Type.Object({ rates: Type.Array(Rate), sizes: Sizes }), {
+    rates: [exampleOf(Rate)],
+    sizes: SIZES,
+  }),
   http: { method: 'GET', path: '/v1/limits' },
   run: async ({ rateLimits: standings }) => ({ rates: standings.map(toRate), sizes: SIZES }),
 })

@@ -1,6 +1,7 @@
 /** The settings of retention: how long a workspace, and its tenant, keep what grows. */
 
 import Type, { type Static } from 'typebox'
+import { component } from '../../core/components/component.ts'
 import { boundedMs, Duration, durationMs } from '../../core/units.ts'
 import { FUNCTION_LIMITS } from '../functions/limits.ts'
 import { RETENTION_LIMITS } from './limits.ts'
@@ -78,25 +79,33 @@ function schemaOf<P extends Readonly<Record<string, Period>>>(periods: P): Perio
   return Object.fromEntries(members) as Periods<P>
 }
 
-export const WorkspaceRetention = Type.Object(
-  {
-    ...schemaOf(WORKSPACE_PERIODS),
-    archive: Type.Optional(
-      Type.Object(
-        { bucket: Type.String({ maxLength: 63, description: 'Name of the bucket of the workspace.' }) },
-        {
-          additionalProperties: false,
-          description:
-            'Archive to which each execution is written as `executions/<flow>/<id>.json` before it is removed.',
-        },
+export const WorkspaceRetention = component(
+  'WorkspaceRetention',
+  Type.Object(
+    {
+      ...schemaOf(WORKSPACE_PERIODS),
+      archive: Type.Optional(
+        Type.Object(
+          { bucket: Type.String({ maxLength: 63, description: 'Name of the bucket of the workspace.' }) },
+          {
+            additionalProperties: false,
+            description:
+              'Archive to which each execution is written as `executions/<flow>/<id>.json` before it is removed.',
+          },
+        ),
       ),
-    ),
-  },
-  { additionalProperties: false },
+    },
+    { additionalProperties: false },
+  ),
+  { executions: '90d' },
 )
 export type WorkspaceRetention = Static<typeof WorkspaceRetention>
 
-export const TenantRetention = Type.Object(schemaOf(TENANT_PERIODS), { additionalProperties: false })
+export const TenantRetention = component(
+  'TenantRetention',
+  Type.Object(schemaOf(TENANT_PERIODS), { additionalProperties: false }),
+  { audit: '400d' },
+)
 export type TenantRetention = Static<typeof TenantRetention>
 
 /** The settings of a workspace and its tenant. Absent periods have their default. */

@@ -3,6 +3,8 @@
 import Type from 'typebox'
 import { adminOperation, Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import { readHealth } from '../../access/scope-services.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { VIEWERS } from '../../core/policy.ts'
 import { FAILURES, type FailureKind } from '../../infra/health-report.ts'
 
@@ -24,22 +26,31 @@ const PartStatus = Type.Object({
   ms: Type.Integer({ description: 'Milliseconds of the last check.' }),
 })
 
-const Status = Type.Object({
-  status: Type.Enum(['pass', 'warn', 'fail'], {
-    description:
-      'State of the installation as the process that answers sees it. `warn`: a part that is not required fails, or a task queue has no worker. `fail`: balancers send this process no further requests.',
-  }),
-  draining: Type.Boolean({ description: 'True if the process that answers is about to end.' }),
-  parts: Type.Array(PartStatus),
-  idle_queues: Type.Array(
-    Type.Object({
-      queue: Type.String(),
-      since: OptionalTime,
-      detail: Type.String({ description: 'Finding and next step, in sentences.' }),
+const Status = component(
+  'Status',
+  Type.Object({
+    status: Type.Enum(['pass', 'warn', 'fail'], {
+      description:
+        'State of the installation as the process that answers sees it. `warn`: a part that is not required fails, or a task queue has no worker. `fail`: balancers send this process no further requests.',
     }),
-    { description: 'Task queues that no worker polls.' },
-  ),
-})
+    draining: Type.Boolean({ description: 'True if the process that answers is about to end.' }),
+    parts: Type.Array(PartStatus),
+    idle_queues: Type.Array(
+      Type.Object({
+        queue: Type.String(),
+        since: OptionalTime,
+        detail: Type.String({ description: 'Finding and next step, in sentences.' }),
+      }),
+      { description: 'Task queues that no worker polls.' },
+    ),
+  }),
+  {
+    status: 'pass',
+    draining: false,
+    parts: [{ name: 'postgres', required: true, status: 'pass', since: EXAMPLE_TIME.created, ms: 2 }],
+    idle_queues: [],
+  },
+)
 
 export const getStatus = adminOperation({
   name: 'status.get',

@@ -2,25 +2,34 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import Type, { type Static } from 'typebox'
+import { component } from '../../core/components/component.ts'
 import { AUTH_DEFAULTS } from '../identity/users/auth-settings.ts'
 import { PERIOD_DEFAULTS } from '../retention/retention-settings.ts'
 import { IMAGE_DEFAULTS } from './image-settings.ts'
 import { ANON_DEFAULTS, NO_OBJECTS, NO_TOPICS } from './public-access.ts'
 
-export const EffectiveSetting = Type.Object({
-  pointer: Type.String({ description: 'JSON Pointer of the setting, such as `/anon/collections`.' }),
-  value: Type.Unknown({ description: 'Value that is in force. Null: no limit, or nothing set.' }),
-  source: Type.Union([Type.Literal('default'), Type.Literal('workspace'), Type.Literal('tenant')], {
-    description: 'Source of the value. `default`: nothing is set; `workspace`, `tenant`: their settings.',
+export const EffectiveSetting = component(
+  'EffectiveSetting',
+  Type.Object({
+    pointer: Type.String({ description: 'JSON Pointer of the setting, such as `/anon/collections`.' }),
+    value: Type.Unknown({ description: 'Value that is in force. Null: no limit, or nothing set.' }),
+    source: Type.Union([Type.Literal('default'), Type.Literal('workspace'), Type.Literal('tenant')], {
+      description: 'Source of the value. `default`: nothing is set; `workspace`, `tenant`: their settings.',
+    }),
   }),
-})
+  { pointer: '/anon/collections', value: 'read', source: 'workspace' },
+)
 type EffectiveSetting = Static<typeof EffectiveSetting>
 
-export const SettingChange = Type.Object({
-  pointer: Type.String({ description: 'JSON Pointer of the setting.' }),
-  before: Type.Unknown({ description: 'Value before the change. Null: none.' }),
-  after: Type.Unknown({ description: 'Value after the change. Null: none.' }),
-})
+export const SettingChange = component(
+  'SettingChange',
+  Type.Object({
+    pointer: Type.String({ description: 'JSON Pointer of the setting.' }),
+    before: Type.Unknown({ description: 'Value before the change. Null: none.' }),
+    after: Type.Unknown({ description: 'Value after the change. Null: none.' }),
+  }),
+  { pointer: '/anon/collections', before: 'none', after: 'read' },
+)
 type SettingChange = Static<typeof SettingChange>
 
 /** What is in force without a setting. */

@@ -1,6 +1,7 @@
 /** The setting `objects.images` of a workspace: the sizes and formats to which its images are converted when they are read. */
 
 import Type, { type Static } from 'typebox'
+import { component } from '../../core/components/component.ts'
 import { Problem } from '../../core/problem.ts'
 import { IMAGE_FORMATS } from '../../infra/image-converter.ts'
 import { INFRA_LIMITS } from '../../infra/limits.ts'
@@ -24,7 +25,10 @@ const FIELDS = {
 
 /** In requests of admins; absent members do not change. */
 export const ImageSettingsInput = Type.Partial(Type.Object(FIELDS), { additionalProperties: false })
-export const ImageSettings = Type.Object(FIELDS)
+export const ImageSettings = component('ImageSettings', Type.Object(FIELDS), {
+  sizes: ['320', '1280x720'],
+  formats: ['jpeg', 'webp'],
+})
 export type ImageSettings = Static<typeof ImageSettings>
 
 /** Closed by default: each size is work for whoever may read an image. */

@@ -13,6 +13,8 @@ import {
   Wait,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { BUCKET_PATTERN, PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { OPERATORS, TENANT_ADMINS, VIEWERS } from '../../core/policy.ts'
@@ -39,15 +41,30 @@ const Suspension = {
   suspended_reason: Type.Union([Type.String(), Type.Null()]),
 }
 
-export const Tenant = Type.Object({
-  id: Id('ten'),
-  name: Type.String(),
-  slug: Type.String(),
-  state: State,
-  ...Suspension,
-  created_at: Time,
-  updated_at: Time,
-})
+export const Tenant = component(
+  'Tenant',
+  Type.Object({
+    id: Id('ten'),
+    name: Type.String(),
+    slug: Type.String(),
+    state: State,
+    ...Suspension,
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.tenant,
+    name: 'Riverside Tennis Club',
+    slug: 'riverside',
+    state: 'active',
+    delete_after: null,
+    suspended_at: null,
+    suspended_by: null,
+    suspended_reason: null,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 export type Tenant = Static<typeof Tenant>
 
 const COLUMNS = sql`id, name, slug, state, delete_after, suspended_at, suspended_by, suspended_reason, created_at, updated_at`
@@ -133,17 +150,34 @@ export const Bucket = Type.String({
   description: 'S3 bucket name. Default: derived from the slug. `null`: no bucket, so no objects.',
 })
 
-export const Workspace = Type.Object({
-  id: Id('ws'),
-  tenant_id: Id('ten'),
-  name: Type.String(),
-  slug: Type.String(),
-  bucket: Type.Union([Type.String(), Type.Null()]),
-  state: State,
-  ...Suspension,
-  created_at: Time,
-  updated_at: Time,
-})
+export const Workspace = component(
+  'Workspace',
+  Type.Object({
+    id: Id('ws'),
+    tenant_id: Id('ten'),
+    name: Type.String(),
+    slug: Type.String(),
+    bucket: Type.Union([Type.String(), Type.Null()]),
+    state: State,
+    ...Suspension,
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.workspace,
+    tenant_id: EXAMPLE_ID.tenant,
+    name: 'Court bookings',
+    slug: 'bookings',
+    bucket: 'bookings-4z3v73kk0e00',
+    state: 'active',
+    delete_after: null,
+    suspended_at: null,
+    suspended_by: null,
+    suspended_reason: null,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 export type Workspace = Static<typeof Workspace>
 
 const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, delete_after, suspended_at, suspended_by, suspended_reason,

@@ -6,6 +6,8 @@ import { checkOrigins, Origins } from '../../access/browser-origins.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
+import { component, exampleOf } from '../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { matches } from '../../core/etag.ts'
 import { ADMINS, DEVELOPERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -68,32 +70,53 @@ const TenantSettings = Type.Object(
   },
 )
 
-export const Services = Type.Object({
-  workspace_id: Id('ws'),
-  experimental: Experimental,
-  egress: Type.Object({ allow: Allow }),
-  anon: Anon,
-  cors: Type.Object({ origins: Origins }),
-  auth: AuthSettings,
-  objects: Type.Object({ public_read: PublicRead, user: UserObjects, images: ImageSettings }),
-  topics: Type.Object({ user: UserTopics }),
-  retention: WorkspaceRetention,
-  retention_failure: Type.Optional(RetentionFailure),
-  tenant: TenantSettings,
-  effective: Type.Array(EffectiveSetting, {
-    description: 'All settings one by one, each with the value in force and its source.',
-  }),
-  updated_at: OptionalTime,
-  changes: Type.Optional(
-    Type.Array(SettingChange, { description: 'Settings that the request changes, or would change.' }),
-  ),
-  dry_run: Type.Optional(Type.Boolean({ description: 'True if nothing was changed.' })),
-  warnings: Type.Optional(
-    Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
-      description: 'Warnings about a change: data that it has made public.',
+export const Services = component(
+  'WorkspaceSettings',
+  Type.Object({
+    workspace_id: Id('ws'),
+    experimental: Experimental,
+    egress: Type.Object({ allow: Allow }),
+    anon: Anon,
+    cors: Type.Object({ origins: Origins }),
+    auth: AuthSettings,
+    objects: Type.Object({ public_read: PublicRead, user: UserObjects, images: ImageSettings }),
+    topics: Type.Object({ user: UserTopics }),
+    retention: WorkspaceRetention,
+    retention_failure: Type.Optional(RetentionFailure),
+    tenant: TenantSettings,
+    effective: Type.Array(EffectiveSetting, {
+      description: 'All settings one by one, each with the value in force and its source.',
     }),
-  ),
-})
+    updated_at: OptionalTime,
+    changes: Type.Optional(
+      Type.Array(SettingChange, { description: 'Settings that the request changes, or would change.' }),
+    ),
+    dry_run: Type.Optional(Type.Boolean({ description: 'True if nothing was changed.' })),
+    warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+        description: 'Warnings about a change: data that it has made public.',
+      }),
+    ),
+  }),
+  {
+    workspace_id: EXAMPLE_ID.workspace,
+    experimental: [],
+    egress: { allow: [] },
+    anon: { collections: 'none', objects: 'none', events: 'workspace' },
+    cors: { origins: ['https://tennis.example'] },
+    auth: exampleOf(AuthSettings),
+    objects: {
+      public_read: ['public/'],
+      user: { read: [], write: [], delete: [] },
+      images: exampleOf(ImageSettings),
+    },
+    topics: { user: { subscribe: ['lobby'], publish: [] } },
+    retention: exampleOf(WorkspaceRetention),
+    tenant: { retention: exampleOf(TenantRetention) },
+    effective: [{ pointer: '/anon/collections', value: 'none', source: 'default' }],
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 export type Services = Static<typeof Services>
 
 const configureInput = Input({

@@ -1,12 +1,12 @@
 /** Checks the series of API and worker after requests to every operation: how many there are, and that labels have listed values alone. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { tagOf } from '../../../src/api/openapi.ts'
 import { ACTIONS } from '../../../src/api/s3/actions.ts'
 import { PROBLEMS } from '../../../src/core/problem-catalogue.ts'
 import { QUEUES } from '../../../src/core/work.ts'
 import { createBackgroundTasks } from '../../../src/features/background-tasks.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
+import { tagOf } from '../../../src/features/openapi/tags.ts'
 import { RUN_KINDS } from '../../../src/features/run-kinds.ts'
 import {
   exportedName,

@@ -2,6 +2,8 @@
 
 import Type, { type Static } from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import { PageOf } from '../../../core/page.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Cursor, Filters } from '../documents-api.ts'
@@ -12,9 +14,13 @@ import { AggregateBody, readBodyAggregate } from './body.ts'
 import { readGroups } from './read-groups.ts'
 import { readUrlAggregate } from './url.ts'
 
-const GroupOutput = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'Groups and measures by their names.',
-})
+const GroupOutput = component(
+  'AggregateGroup',
+  Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Groups and measures by their names.',
+  }),
+  { court_id: EXAMPLE_ID.court, n: 12 },
+)
 const Output = Type.Unsafe<
   Static<ReturnType<typeof PageOf<typeof GroupOutput>>> | Static<typeof GroupOutput>
 >(

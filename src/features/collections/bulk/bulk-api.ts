@@ -4,6 +4,8 @@ import Type, { type Static } from 'typebox'
 import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { isPublicRole, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -36,16 +38,20 @@ import {
 const ROLES = ['service', 'user'] as const satisfies readonly Role[]
 const AREA = { area: 'collections' } as const
 
-const Preview = Type.Object({
-  dry_run: Type.Literal(true),
-  matched: Type.Integer({ description: 'Number of documents that match now.' }),
-  cascades: Type.Optional(
-    Type.Integer({
-      description: `Number of documents that references would delete or change besides those that match: of the first ${COLLECTION_LIMITS.cascadeDocumentsMax} that match, up to as many. For service keys, if the collection has such references.`,
-    }),
-  ),
-  sample: Type.Array(Type.String(), { description: 'Ids of the first documents that match.' }),
-})
+const Preview = component(
+  'BulkChangePreview',
+  Type.Object({
+    dry_run: Type.Literal(true),
+    matched: Type.Integer({ description: 'Number of documents that match now.' }),
+    cascades: Type.Optional(
+      Type.Integer({
+        description: `Number of documents that references would delete or change besides those that match: of the first ${COLLECTION_LIMITS.cascadeDocumentsMax} that match, up to as many. For service keys, if the collection has such references.`,
+      }),
+    ),
+    sample: Type.Array(Type.String(), { description: 'Ids of the first documents that match.' }),
+  }),
+  { dry_run: true, matched: 120, sample: [EXAMPLE_ID.booking] },
+)
 
 const SELECTING = {
   name: CollectionName,

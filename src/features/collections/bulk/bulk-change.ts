@@ -4,6 +4,8 @@ import Type, { type Static } from 'typebox'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { Problem } from '../../../core/problem.ts'
 import { workflowId } from '../../../core/tenant.ts'
@@ -20,32 +22,48 @@ const STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as co
 
 const Failure = Type.Object({ code: Type.String(), detail: Type.String() })
 
-export const BulkChange = Type.Object({
-  id: Id('bulk'),
-  collection: CollectionName,
-  verb: Type.Union([Type.Literal('update'), Type.Literal('delete')]),
-  status: Type.Union(
-    STATUSES.map((one) => Type.Literal(one)),
-    {
+export const BulkChange = component(
+  'BulkChange',
+  Type.Object({
+    id: Id('bulk'),
+    collection: CollectionName,
+    verb: Type.Union([Type.Literal('update'), Type.Literal('delete')]),
+    status: Type.Union(
+      STATUSES.map((one) => Type.Literal(one)),
+      {
+        description:
+          'Status of the bulk change. `completed`: each document that matched was changed, or is counted in `failed`.',
+      },
+    ),
+    matched: Type.Integer({ description: 'Number of matching documents that were processed so far.' }),
+    changed: Type.Integer({
       description:
-        'Status of the bulk change. `completed`: each document that matched was changed, or is counted in `failed`.',
-    },
-  ),
-  matched: Type.Integer({ description: 'Number of matching documents that were processed so far.' }),
-  changed: Type.Integer({
-    description:
-      'Number of documents that were changed or deleted. An update that changes no value is not counted.',
+        'Number of documents that were changed or deleted. An update that changes no value is not counted.',
+    }),
+    failed: Type.Integer({ description: 'Number of documents that could not be changed.' }),
+    failures: Type.Array(Type.Object({ id: Type.String(), ...Failure.properties }), {
+      description: `Failures, of which the first ${COLLECTION_LIMITS.bulkFailuresReturnedMax} are listed.`,
+    }),
+    error: Type.Union([Failure, Type.Null()], {
+      description: 'Reason why the bulk change has failed as a whole.',
+    }),
+    created_at: Time,
+    ended_at: OptionalTime,
   }),
-  failed: Type.Integer({ description: 'Number of documents that could not be changed.' }),
-  failures: Type.Array(Type.Object({ id: Type.String(), ...Failure.properties }), {
-    description: `Failures, of which the first ${COLLECTION_LIMITS.bulkFailuresReturnedMax} are listed.`,
-  }),
-  error: Type.Union([Failure, Type.Null()], {
-    description: 'Reason why the bulk change has failed as a whole.',
-  }),
-  created_at: Time,
-  ended_at: OptionalTime,
-})
+  {
+    id: EXAMPLE_ID.bulkChange,
+    collection: 'bookings',
+    verb: 'update',
+    status: 'completed',
+    matched: 120,
+    changed: 118,
+    failed: 2,
+    failures: [{ id: EXAMPLE_ID.booking, code: 'schema_violation', detail: 'ends_at is required' }],
+    error: null,
+    created_at: EXAMPLE_TIME.created,
+    ended_at: EXAMPLE_TIME.ended,
+  },
+)
 export type BulkChange = Static<typeof BulkChange>
 
 /** Of the table `bulk_changes`, as a {@link BulkChange}. */

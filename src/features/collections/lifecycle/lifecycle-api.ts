@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
+import { component } from '../../../core/components/component.ts'
 import { ADMINS, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
@@ -28,7 +29,10 @@ export const dropCollection = adminOperation({
   roles: ADMINS,
   recentProof: true,
   input: Input(CONFIRMED),
-  output: Type.Object({ name: CollectionName, dropped: Type.Literal(true) }),
+  output: component('DroppedCollection', Type.Object({ name: CollectionName, dropped: Type.Literal(true) }), {
+    name: 'bookings',
+    dropped: true,
+  }),
   http: { method: 'DELETE', path: '/v1/collections/{name}' },
   run: async (scope, { name, workspace_id, confirm }) => {
     requireConfirmed(name, confirm)
@@ -42,7 +46,11 @@ export const truncateCollection = adminOperation({
   roles: ADMINS,
   recentProof: true,
   input: Input(CONFIRMED),
-  output: Type.Object({ name: CollectionName, truncated: Type.Literal(true) }),
+  output: component(
+    'TruncatedCollection',
+    Type.Object({ name: CollectionName, truncated: Type.Literal(true) }),
+    { name: 'bookings', truncated: true },
+  ),
   http: { method: 'POST', path: '/v1/collections/{name}/truncate' },
   run: async (scope, { name, workspace_id, confirm }) => {
     requireConfirmed(name, confirm)
@@ -55,7 +63,11 @@ export const renameCollection = adminOperation({
   summary: 'Rename a collection; references and lookups of other declarations follow',
   roles: DEVELOPERS,
   input: Input({ ...OF_COLLECTION, to: CollectionName }),
-  output: Type.Object({ name: CollectionName, renamed_from: CollectionName }),
+  output: component(
+    'RenamedCollection',
+    Type.Object({ name: CollectionName, renamed_from: CollectionName }),
+    { name: 'reservations', renamed_from: 'bookings' },
+  ),
   http: { method: 'POST', path: '/v1/collections/{name}/rename', body: '*' },
   run: async (scope, { name, workspace_id, to }) => {
     if (to === name)

@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import type { AdminScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -27,13 +28,17 @@ const OnDelete = Type.Union([Type.Literal('restrict'), Type.Literal('cascade'), 
 })
 const as = 'Name of the other document in `expand`.'
 
-export const Reference = Type.Object({
-  field: Field,
-  collection: CollectionName,
-  as: Type.String({ pattern: REFERENCE_NAME, description: as }),
-  inverse: Inverse,
-  on_delete: OnDelete,
-})
+export const Reference = component(
+  'CollectionReference',
+  Type.Object({
+    field: Field,
+    collection: CollectionName,
+    as: Type.String({ pattern: REFERENCE_NAME, description: as }),
+    inverse: Inverse,
+    on_delete: OnDelete,
+  }),
+  { field: 'court_id', collection: 'courts', as: 'court', inverse: 'bookings', on_delete: 'restrict' },
+)
 export type Reference = Static<typeof Reference>
 
 /** The references that a declaration may request. */

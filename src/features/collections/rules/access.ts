@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import type { AdminScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
 import { canonical } from '../../../core/json.ts'
 import { ADMINS, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -45,25 +46,29 @@ const LookupSchema = Type.Object(
   { additionalProperties: false },
 )
 
-export const Access = Type.Object(
-  {
-    anon: Type.Optional(RightsSchema),
-    user: Type.Optional(RightsSchema),
-    lookups: Type.Optional(
-      Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), LookupSchema, {
-        // Without it, a name of another form would be left unchecked.
-        additionalProperties: false,
-        maxProperties: COLLECTION_LIMITS.ruleLookupsMax,
-        description:
-          'Lists of values that rules use as `$lookups.<name>`; each is read from a field of another collection.',
-      }),
-    ),
-  },
-  {
-    additionalProperties: false,
-    description:
-      'Rights of anon keys and users: each is `true`, `false`, or, except for `aggregate`, a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. A right that is not named is denied. Without any `access`, users have no rights, and anon keys read only if the setting `anon.collections` of the workspace is `read`.',
-  },
+export const Access = component(
+  'CollectionAccess',
+  Type.Object(
+    {
+      anon: Type.Optional(RightsSchema),
+      user: Type.Optional(RightsSchema),
+      lookups: Type.Optional(
+        Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), LookupSchema, {
+          // Without it, a name of another form would be left unchecked.
+          additionalProperties: false,
+          maxProperties: COLLECTION_LIMITS.ruleLookupsMax,
+          description:
+            'Lists of values that rules use as `$lookups.<name>`; each is read from a field of another collection.',
+        }),
+      ),
+    },
+    {
+      additionalProperties: false,
+      description:
+        'Rights of anon keys and users: each is `true`, `false`, or, except for `aggregate`, a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. A right that is not named is denied. Without any `access`, users have no rights, and anon keys read only if the setting `anon.collections` of the workspace is `read`.',
+    },
+  ),
+  { anon: { read: true }, user: { read: true, create: true, update: { owner: '$user.id' } } },
 )
 export type Access = Static<typeof Access>
 

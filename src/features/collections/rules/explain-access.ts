@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { type Actor, DEVELOPERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -43,22 +44,33 @@ const Test = Type.Object({
   ),
 })
 
-const Explanation = Type.Object({
-  allowed: Type.Boolean({ description: 'True if `decision` is `allowed`.' }),
-  decision: Type.Enum(['allowed', 'denied', 'depends'], {
-    description:
-      'Decision of the rule. `depends`: an update whose rule compares with `$old` can be decided only with its result; send it as `document`.',
+const Explanation = component(
+  'AccessExplanation',
+  Type.Object({
+    allowed: Type.Boolean({ description: 'True if `decision` is `allowed`.' }),
+    decision: Type.Enum(['allowed', 'denied', 'depends'], {
+      description:
+        'Decision of the rule. `depends`: an update whose rule compares with `$old` can be decided only with its result; send it as `document`.',
+    }),
+    reason: Type.String({
+      description: 'One sentence that names the rule that decides and, for `depends`, the input to send.',
+    }),
+    decided_by: Type.String({
+      description:
+        'Rule or setting that decides: `access.user.update`, the setting `anon.collections`, or `default`: access is denied unless declared.',
+    }),
+    rule: Type.Union([Type.Boolean(), Type.Record(Type.String(), Type.Unknown())]),
+    tests: Type.Array(Test, { description: 'Tests of a filter, in the order of the rule.' }),
   }),
-  reason: Type.String({
-    description: 'One sentence that names the rule that decides and, for `depends`, the input to send.',
-  }),
-  decided_by: Type.String({
-    description:
-      'Rule or setting that decides: `access.user.update`, the setting `anon.collections`, or `default`: access is denied unless declared.',
-  }),
-  rule: Type.Union([Type.Boolean(), Type.Record(Type.String(), Type.Unknown())]),
-  tests: Type.Array(Test, { description: 'Tests of a filter, in the order of the rule.' }),
-})
+  {
+    allowed: false,
+    decision: 'denied',
+    reason: 'The rule access.user.update is not met.',
+    decided_by: 'access.user.update',
+    rule: { owner: '$user.id' },
+    tests: [{ test: { owner: '$user.id' }, negated: false, holds: false }],
+  },
+)
 type Explanation = Static<typeof Explanation>
 
 const openDocuments = privilege('collections.explain')

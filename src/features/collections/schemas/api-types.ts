@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { AnyName, Id, Time } from '../../../access/operation-builders.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { canonical, shortQuote } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -105,24 +107,31 @@ const TextSearch = Type.Object(
 export type TextSearch = Static<typeof TextSearch>
 
 /** As a declaration shows it. */
-export const IndexState = Type.Object({
-  name: Type.String(),
-  fields: Type.Array(Type.String()),
-  unique: Type.Boolean(),
-  kind: Type.Optional(
-    Type.Union([Type.Literal('trigram'), Type.Literal('text'), Type.Literal('array'), Type.Literal('geo')], {
-      description:
-        'Kind of the index: `trigram` serves `near`, `like` and `ilike`, `text` serves `_search`, `array` serves `cs` and `ov`, `geo` serves `_distance`.',
-    }),
-  ),
-  weights: Type.Optional(
-    Type.Array(Weight, { description: 'Weights of the fields of a search, in their order.' }),
-  ),
-  language: Type.Optional(Type.String({ description: 'Language of a search.' })),
-  where: Type.Optional(Condition),
-  state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
-  reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
-})
+export const IndexState = component(
+  'CollectionIndex',
+  Type.Object({
+    name: Type.String(),
+    fields: Type.Array(Type.String()),
+    unique: Type.Boolean(),
+    kind: Type.Optional(
+      Type.Union(
+        [Type.Literal('trigram'), Type.Literal('text'), Type.Literal('array'), Type.Literal('geo')],
+        {
+          description:
+            'Kind of the index: `trigram` serves `near`, `like` and `ilike`, `text` serves `_search`, `array` serves `cs` and `ov`, `geo` serves `_distance`.',
+        },
+      ),
+    ),
+    weights: Type.Optional(
+      Type.Array(Weight, { description: 'Weights of the fields of a search, in their order.' }),
+    ),
+    language: Type.Optional(Type.String({ description: 'Language of a search.' })),
+    where: Type.Optional(Condition),
+    state: Type.Union([Type.Literal('building'), Type.Literal('ready'), Type.Literal('failed')]),
+    reason: Type.Optional(Type.String({ description: 'Reason why the index could not be built.' })),
+  }),
+  { name: 'bookings_court_id', fields: ['court_id'], unique: false, state: 'ready' },
+)
 
 export interface Index extends Static<typeof IndexState> {
   /** Those of its fields, and then those that its condition uses. */
@@ -399,36 +408,66 @@ export const FieldChanges = {
   ),
 }
 
-export const Schema = Type.Object({
-  id: Id('sch'),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  collection: CollectionName,
-  store: Store,
-  schema: JsonSchema,
-  mode: Mode,
-  access: Access,
-  indexes: Type.Array(IndexState),
-  references: Type.Array(Reference),
-  checks: Checks,
-  exclude: Exclusions,
-  ttl: Type.Union([Expiry, Type.Null()]),
-  expired_kept: Type.Integer({
-    description:
-      'Number of expired documents that stay, since others refer to them; at most 1,000 are counted.',
-  }),
-  revision: Type.Integer({
-    description: 'Revision of the declaration, incremented by one with every change.',
-  }),
-  warnings: Type.Optional(
-    Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+export const Schema = component(
+  'CollectionSchema',
+  Type.Object({
+    id: Id('sch'),
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    collection: CollectionName,
+    store: Store,
+    schema: JsonSchema,
+    mode: Mode,
+    access: Access,
+    indexes: Type.Array(IndexState),
+    references: Type.Array(Reference),
+    checks: Checks,
+    exclude: Exclusions,
+    ttl: Type.Union([Expiry, Type.Null()]),
+    expired_kept: Type.Integer({
       description:
-        'Warnings about a change: access that it leaves open, rules without a test, and rules that no index serves.',
+        'Number of expired documents that stay, since others refer to them; at most 1,000 are counted.',
     }),
-  ),
-  created_at: Time,
-  updated_at: Time,
-})
+    revision: Type.Integer({
+      description: 'Revision of the declaration, incremented by one with every change.',
+    }),
+    warnings: Type.Optional(
+      Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+        description:
+          'Warnings about a change: access that it leaves open, rules without a test, and rules that no index serves.',
+      }),
+    ),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.schema,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    collection: 'bookings',
+    store: 'relational',
+    schema: {
+      type: 'object',
+      required: ['court_id', 'starts_at', 'ends_at'],
+      properties: {
+        court_id: { type: 'string', format: 'uuid' },
+        starts_at: { type: 'string', format: 'date-time' },
+        ends_at: { type: 'string', format: 'date-time' },
+      },
+    },
+    mode: 'enforce',
+    access: exampleOf(Access),
+    indexes: [exampleOf(IndexState)],
+    references: [exampleOf(Reference)],
+    checks: [{ name: 'ends_after_start', check: { ends_at: { gt: { $field: 'starts_at' } } } }],
+    exclude: [{ fields: ['court_id'], range: ['starts_at', 'ends_at'] }],
+    ttl: null,
+    expired_kept: 0,
+    revision: 3,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 export type Schema = Static<typeof Schema>
 
 /** The columns of an index are internal. */

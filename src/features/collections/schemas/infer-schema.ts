@@ -4,6 +4,7 @@ import Type from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
 import { isObject } from '../../../core/json.ts'
 import { DEVELOPERS } from '../../../core/policy.ts'
 import { notFound } from '../../../core/problem.ts'
@@ -26,11 +27,21 @@ export const inferSchema = adminOperation({
   roles: DEVELOPERS,
   reads: true,
   input: Input({ workspace_id: Ref('workspace'), collection: CollectionName }),
-  output: Type.Object({
-    collection: CollectionName,
-    schema: JsonSchema,
-    sampled: Type.Integer({ description: 'Number of documents that were read: the oldest and the newest.' }),
-  }),
+  output: component(
+    'InferredSchema',
+    Type.Object({
+      collection: CollectionName,
+      schema: JsonSchema,
+      sampled: Type.Integer({
+        description: 'Number of documents that were read: the oldest and the newest.',
+      }),
+    }),
+    {
+      collection: 'bookings',
+      schema: { type: 'object', properties: { court_id: { type: 'string' } } },
+      sampled: 120,
+    },
+  ),
   http: { method: 'POST', path: '/v1/schemas/infer', body: '*' },
   run: async (scope, { workspace_id, collection }) => {
     const documents = await sample(

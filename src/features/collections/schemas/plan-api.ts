@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID } from '../../../core/components/examples.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -26,21 +28,30 @@ const Declarations = Type.Array(
   },
 )
 
-const PlanView = Type.Object({
-  changes: Type.Array(
-    Type.Object({
-      collection: CollectionName,
-      member: Type.String({ description: 'Member of the declaration; `collection` if it is new.' }),
-      effect: Type.Enum([...EFFECTS], {
-        description:
-          'Effect of the change. `instant`: it takes no time; `validate`: documents are read; `rewrite`: values of documents move while writers wait; `index`: an index is built; `destructive`: documents are deleted.',
+const PlanView = component(
+  'SchemaPlan',
+  Type.Object({
+    changes: Type.Array(
+      Type.Object({
+        collection: CollectionName,
+        member: Type.String({ description: 'Member of the declaration; `collection` if it is new.' }),
+        effect: Type.Enum([...EFFECTS], {
+          description:
+            'Effect of the change. `instant`: it takes no time; `validate`: documents are read; `rewrite`: values of documents move while writers wait; `index`: an index is built; `destructive`: documents are deleted.',
+        }),
+        detail: Type.String(),
       }),
-      detail: Type.String(),
-    }),
-    { description: 'Changes in their order. Without any, applying the plan does nothing.' },
-  ),
-  fingerprint: Type.String({ description: 'Fingerprint of the plan, for `POST /v1/schemas/apply`.' }),
-})
+      { description: 'Changes in their order. Without any, applying the plan does nothing.' },
+    ),
+    fingerprint: Type.String({ description: 'Fingerprint of the plan, for `POST /v1/schemas/apply`.' }),
+  }),
+  {
+    changes: [
+      { collection: 'courts', member: 'schema', effect: 'instant', detail: 'The field surface is added.' },
+    ],
+    fingerprint: EXAMPLE_DIGEST,
+  },
+)
 
 const viewOf = ({ steps, fingerprint }: Plan) => ({
   changes: steps.flatMap(({ changes }) => [...changes]),
@@ -52,7 +63,15 @@ export const exportSchemas = adminOperation({
   summary: 'Export the declarations of a workspace as they are requested',
   roles: VIEWERS,
   input: Input({ workspace_id: Ref('workspace') }),
-  output: Type.Object({ schemas: Type.Array(Type.Record(Type.String(), Type.Unknown())) }),
+  output: component(
+    'SchemaExport',
+    Type.Object({ schemas: Type.Array(Type.Record(Type.String(), Type.Unknown())) }),
+    {
+      schemas: [
+        { collection: 'courts', schema: { type: 'object', properties: { name: { type: 'string' } } } },
+      ],
+    },
+  ),
   reads: true,
   http: { method: 'GET', path: '/v1/schemas/export' },
   run: async (scope, { workspace_id: id }) => ({
@@ -72,14 +91,18 @@ export const planDeclarations = adminOperation({
     viewOf(await planSchemas(scope, await findActiveWorkspace(scope, id), schemas)),
 })
 
-const Applied = Type.Object({
-  collection: CollectionName,
-  schema_id: Type.String(),
-  revision: Type.Integer(),
-  operation_id: Type.Optional(
-    Type.String({ description: 'Operation that builds the indexes of the collection.' }),
-  ),
-})
+const Applied = component(
+  'AppliedSchema',
+  Type.Object({
+    collection: CollectionName,
+    schema_id: Type.String(),
+    revision: Type.Integer(),
+    operation_id: Type.Optional(
+      Type.String({ description: 'Operation that builds the indexes of the collection.' }),
+    ),
+  }),
+  { collection: 'courts', schema_id: EXAMPLE_ID.schema, revision: 4 },
+)
 type Applied = Static<typeof Applied>
 
 export const applySchemas = adminOperation({
@@ -95,7 +118,9 @@ export const applySchemas = adminOperation({
         'Fingerprint of the plan of these declarations. If anything has changed since, nothing is done.',
     }),
   }),
-  output: Type.Object({ applied: Type.Array(Applied) }),
+  output: component('AppliedSchemas', Type.Object({ applied: Type.Array(Applied) }), {
+    applied: [exampleOf(Applied)],
+  }),
   http: { method: 'POST', path: '/v1/schemas/apply', body: '*' },
   run: async (scope, { workspace_id: id, schemas, fingerprint }) => {
     const ref = await findActiveWorkspace(scope, id)

@@ -1,7 +1,7 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
-import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
+import { adminOperation, Deleted, Input, Ref, Wait } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
@@ -80,7 +80,7 @@ export const deleteSchema = adminOperation({
   summary: 'Delete the declaration of an empty collection',
   roles: ADMINS,
   input: Input({ id: Ref('schema') }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: '/v1/schemas/{id}' },
   run: async (scope, { id }) => {
     const schema = await findSchema(scope, id)

@@ -4,6 +4,8 @@ import Type from 'typebox'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import type {
   ExecutionPatch,
   ExecutionPause,
@@ -109,7 +111,11 @@ export const signalExecution = previewOperation({
       },
     ),
   }),
-  output: Type.Object({ id: Type.String({ description: 'Id of the event.' }) }),
+  output: component(
+    'SignalledExecution',
+    Type.Object({ id: Type.String({ description: 'Id of the event.' }) }),
+    { id: EXAMPLE_ID.event },
+  ),
   http: {
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,

@@ -7,16 +7,43 @@ import { reasonToSee, revealing } from '../../../access/payload-access.ts'
 import { FLOW_ERROR, withoutPayloads } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import type { ExecutionEventUpdate } from '../../../core/execution.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { type CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
+import { CloudEvent, cloudEvent, sourceOf } from '../../events/events.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { watchRun } from '../../runs/watcher.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { FLOW_LIMITS } from '../limits.ts'
 import { EXECUTION } from './concurrency.ts'
+
+/** The events of a stream of an execution. */
+const EXECUTION_EVENTS = {
+  ready: component(
+    'ExecutionStreamReady',
+    Type.Object(
+      {
+        execution: Type.String(),
+        status: Type.String({ description: 'Status of the execution at the start of the stream.' }),
+        cursor: Type.Integer({ description: 'Number of the event that the stream follows.' }),
+      },
+      { description: 'First event of a stream of an execution.' },
+    ),
+    { execution: EXAMPLE_ID.execution, status: 'running', cursor: 0 },
+  ),
+  message: CloudEvent,
+  gap: component(
+    'ExecutionStreamGap',
+    Type.Object(
+      { after: Type.Integer({ description: 'Number of the last event before the gap.' }) },
+      { description: 'Sign that events of the execution are missing: read the execution again.' },
+    ),
+    { after: 3 },
+  ),
+}
 
 export const watchExecution = previewOperation({
   name: 'execution.watch',
@@ -28,12 +55,13 @@ export const watchExecution = previewOperation({
     id: Ref('execution'),
     last_event_id: Type.Optional(Type.String()),
   }),
-  output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
+  output: Type.Unknown({ description: 'Server-sent events.' }),
   http: {
     method: 'GET',
     path: `${FLOWS}/executions/{id}/events`,
     headers: { last_event_id: 'last-event-id' },
     reply: 'feed',
+    events: EXECUTION_EVENTS,
   },
   run: (scope, { id, last_event_id: after }) => watch(scope, id, lastNumber(after)),
 })
@@ -68,7 +96,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       const isForeign = after > seen.version
       const start = isForeign ? seen.version : after
       const data = { execution: id, status: now, cursor: start }
-      const ready = frame({ event: 'ready', id: String(start), data })
+      const ready = frame<typeof EXECUTION_EVENTS>({ event: 'ready', id: String(start), data })
       sink.send(`retry: 3000\n${isForeign ? gap(start) : ''}${ready}`)
       void stream.send().catch((error: unknown) => {
         scope.logError(error, 'execution stream failed')
@@ -83,7 +111,7 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
   return reason === 'right' ? revealing(feed, scope.ref) : feed
 }
 
-const gap = (after: number) => frame({ event: 'gap', data: { after } })
+const gap = (after: number) => frame<typeof EXECUTION_EVENTS>({ event: 'gap', data: { after } })
 
 interface Reader {
   readonly sink: FeedSink
@@ -149,7 +177,7 @@ class EventStream {
     const what = suspended ? 'suspended' : 'resumed'
     const at = new Date().toISOString()
     const data = eventOf(this.#watched, { seq: `${this.#last}.${what}`, at, what })
-    this.#sink.send(frame({ data }))
+    this.#sink.send(frame<typeof EXECUTION_EVENTS>({ event: 'message', data }))
   }
 }
 
@@ -189,8 +217,9 @@ async function readEvents(scope: WorkspaceScope, id: string, after: number): Pro
   return rows.map((row) => {
     const event = eventOf(of, row)
     const bare = { ...event, data: withoutPayloads(EVENT_DATA, event.data, () => false) }
-    const [full, bareFrame] = [event, bare].map((data) => frame({ id: String(row.seq), data }))
-    return { seq: row.seq, frame: full ?? '', bareFrame: bareFrame ?? '' }
+    const frameOf = (data: CloudEvent) =>
+      frame<typeof EXECUTION_EVENTS>({ event: 'message', id: String(row.seq), data })
+    return { seq: row.seq, frame: frameOf(event), bareFrame: frameOf(bare) }
   })
 }
 

@@ -6,6 +6,8 @@ import { AnyOf, Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access
 import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component, exampleWithout } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { TRIGGER_KINDS } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
@@ -60,69 +62,98 @@ const Compensation = Type.Object({
   ),
 })
 
-export const Execution = Type.Object({
-  id: Id('run'),
-  workflow_id: Type.String(),
-  flow_id: Type.String(),
-  flow_name: Type.String({ description: 'Name of the flow, even if the flow was deleted.' }),
-  version: Type.Integer(),
-  status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
-  suspended_because: Type.Union(
-    [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
-    {
+export const Execution = component(
+  'Execution',
+  Type.Object({
+    id: Id('run'),
+    workflow_id: Type.String(),
+    flow_id: Type.String(),
+    flow_name: Type.String({ description: 'Name of the flow, even if the flow was deleted.' }),
+    version: Type.Integer(),
+    status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
+    suspended_because: Type.Union(
+      [Type.Literal('workspace'), Type.Literal('paused'), Type.Literal('held'), Type.Null()],
+      {
+        description:
+          'Reason why the execution is suspended. `workspace`: its workspace is suspended. `paused`: it was paused. `held`: a step waits for a decision (`onFault: hold`). `null`: it is not suspended.',
+      },
+    ),
+    pause_reason: Type.Union([Type.String(), Type.Null()]),
+    input: Type.Optional(Type.Unknown(payload())),
+    output: Type.Optional(Type.Unknown(payload())),
+    error: Type.Unknown(FLOW_ERROR),
+    ...HIDDEN_PAYLOADS,
+    compensation: Type.Union([Compensation, Type.Null()], {
       description:
-        'Reason why the execution is suspended. `workspace`: its workspace is suspended. `paused`: it was paused. `held`: a step waits for a decision (`onFault: hold`). `null`: it is not suspended.',
-    },
-  ),
-  pause_reason: Type.Union([Type.String(), Type.Null()]),
-  input: Type.Optional(Type.Unknown(payload())),
-  output: Type.Optional(Type.Unknown(payload())),
-  error: Type.Unknown(FLOW_ERROR),
-  ...HIDDEN_PAYLOADS,
-  compensation: Type.Union([Compensation, Type.Null()], {
-    description:
-      'Outcome of the compensation if the execution faulted or was cancelled. `null`: there was no step to undo.',
-  }),
-  started_by: Type.String(),
-  trigger: Type.Object({
-    kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
-    id: Type.Union([Type.String(), Type.Null()]),
-    response: Type.Optional(
-      Type.Union(
-        ['sent', 'timed_out', 'sender_gone'].map((one) => Type.Literal(one)),
-        {
-          description: 'Delivery of the result to the sender of a webhook with `respond`.',
-        },
+        'Outcome of the compensation if the execution faulted or was cancelled. `null`: there was no step to undo.',
+    }),
+    started_by: Type.String(),
+    trigger: Type.Object({
+      kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
+      id: Type.Union([Type.String(), Type.Null()]),
+      response: Type.Optional(
+        Type.Union(
+          ['sent', 'timed_out', 'sender_gone'].map((one) => Type.Literal(one)),
+          {
+            description: 'Delivery of the result to the sender of a webhook with `respond`.',
+          },
+        ),
+      ),
+    }),
+    correlation_key: Type.Union([Type.String(), Type.Null()]),
+    event_gap: Type.Union([Type.Object({ from: Time, to: Time }), Type.Null()], {
+      description:
+        'Period whose events were dropped before the execution received them: a `listen` may have missed some. `null`: none.',
+    }),
+    rerun_of: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'Id of the execution that this one repeats, or that the execution whose step has started it repeats. `null`: none.',
+    }),
+    request_id: RequestId,
+    trace_id: TraceId,
+    started_at: Time,
+    ended_at: OptionalTime,
+    overdue: Type.Boolean({
+      description: 'True if the execution was still open after the `expect.duration` of its version.',
+    }),
+    queue: Type.Optional(Queue),
+    steps: Type.Optional(Type.Array(Step)),
+    steps_omitted: Type.Optional(
+      Type.Object(
+        { total: Type.Integer(), href: Type.String({ description: 'Path of the list of all steps.' }) },
+        { description: 'Reference to all steps, if `steps` has only the first 1,000.' },
       ),
     ),
-  }),
-  correlation_key: Type.Union([Type.String(), Type.Null()]),
-  event_gap: Type.Union([Type.Object({ from: Time, to: Time }), Type.Null()], {
-    description:
-      'Period whose events were dropped before the execution received them: a `listen` may have missed some. `null`: none.',
-  }),
-  rerun_of: Type.Union([Type.String(), Type.Null()], {
-    description:
-      'Id of the execution that this one repeats, or that the execution whose step has started it repeats. `null`: none.',
-  }),
-  request_id: RequestId,
-  trace_id: TraceId,
-  started_at: Time,
-  ended_at: OptionalTime,
-  overdue: Type.Boolean({
-    description: 'True if the execution was still open after the `expect.duration` of its version.',
-  }),
-  queue: Type.Optional(Queue),
-  steps: Type.Optional(Type.Array(Step)),
-  steps_omitted: Type.Optional(
-    Type.Object(
-      { total: Type.Integer(), href: Type.String({ description: 'Path of the list of all steps.' }) },
-      { description: 'Reference to all steps, if `steps` has only the first 1,000.' },
+    approvals: Type.Optional(
+      Type.Array(Approval, { description: 'Approvals that the execution waits for.' }),
     ),
-  ),
-  approvals: Type.Optional(Type.Array(Approval, { description: 'Approvals that the execution waits for.' })),
-  temporal_url: Type.Optional(Type.String()),
-})
+    temporal_url: Type.Optional(Type.String()),
+  }),
+  {
+    id: EXAMPLE_ID.execution,
+    workflow_id: 'flow-execution-of-the-booking',
+    flow_id: EXAMPLE_ID.flow,
+    flow_name: 'confirm',
+    version: 2,
+    status: 'completed',
+    suspended_because: null,
+    pause_reason: null,
+    input: { booking: EXAMPLE_ID.booking },
+    output: { message: 'hello' },
+    error: null,
+    compensation: null,
+    started_by: EXAMPLE_ID.key,
+    trigger: { kind: 'manual', id: null },
+    correlation_key: EXAMPLE_ID.booking,
+    event_gap: null,
+    rerun_of: null,
+    request_id: EXAMPLE_ID.request,
+    trace_id: EXAMPLE_ID.trace,
+    started_at: EXAMPLE_TIME.created,
+    ended_at: EXAMPLE_TIME.ended,
+    overdue: false,
+  },
+)
 export type Execution = Static<typeof Execution>
 
 /** The status that is shown: `suspended` while the workspace is suspended or the execution is paused. */
@@ -250,14 +281,11 @@ function linked<Known extends { readonly workflow_id: string }>(
 }
 
 /** An execution in a list: without input, output, queue and steps. */
-const ListedExecution = Type.Omit(Execution, [
-  'input',
-  'output',
-  'queue',
-  'steps',
-  'steps_omitted',
-  'approvals',
-])
+const ListedExecution = component(
+  'ExecutionSummary',
+  Type.Omit(Execution, ['input', 'output', 'queue', 'steps', 'steps_omitted', 'approvals']),
+  exampleWithout(Execution, 'input', 'output', 'queue', 'steps', 'steps_omitted', 'approvals'),
+)
 type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {

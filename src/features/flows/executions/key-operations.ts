@@ -4,6 +4,8 @@ import Type from 'typebox'
 import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { WRITERS } from '../../../core/policy.ts'
 import { decideApproval, getApproval, listApprovals } from '../approvals/approvals.ts'
@@ -48,16 +50,19 @@ function forKeys(admin: AnyOperation, { name, path, scope: needed }: KeyBinding)
   })
 }
 
-const Result = Type.Pick(Execution, [
-  'id',
-  'status',
-  'started_by',
-  'rerun_of',
-  'output',
-  'error',
-  'payloads',
-  'ended_at',
-])
+const Result = component(
+  'ExecutionResult',
+  Type.Pick(Execution, ['id', 'status', 'started_by', 'rerun_of', 'output', 'error', 'payloads', 'ended_at']),
+  {
+    id: EXAMPLE_ID.execution,
+    status: 'completed',
+    started_by: EXAMPLE_ID.key,
+    rerun_of: null,
+    output: { message: 'hello' },
+    error: null,
+    ended_at: EXAMPLE_TIME.ended,
+  },
+)
 
 /** The result alone, for callers that have started an execution and come back for it. */
 const getResult = workspaceOperation({

@@ -7,6 +7,8 @@ import type { ApproveBody } from '../../../../flows-dsl/tasks/approve.ts'
 import type { RunBody } from '../../../../flows-dsl/tasks/run.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import type { ExecutionReuse, ReusedResult } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
@@ -32,30 +34,49 @@ import {
 } from './history.ts'
 import { startFlow } from './start-execution.ts'
 
-const Planned = Type.Object({
-  step: Type.String({ description: 'Step as `pointer#iteration` in the repeated execution.' }),
-  name: Type.String(),
-  kind: Type.String(),
-})
+const Planned = component(
+  'PlannedStep',
+  Type.Object({
+    step: Type.String({ description: 'Step as `pointer#iteration` in the repeated execution.' }),
+    name: Type.String(),
+    kind: Type.String(),
+  }),
+  { step: '/do/0/greet#0', name: 'greet', kind: 'set' },
+)
 
-const Plan = Type.Object({
-  from: Type.Union([Planned, Type.Null()]),
-  reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
-  again: Type.Array(Planned, { description: 'Steps with effects outside the execution that run again.' }),
-  removed_steps: Type.Array(Planned, {
-    description: 'Steps completed before `from` that the version to run does not have.',
+const Plan = component(
+  'RerunPlan',
+  Type.Object({
+    from: Type.Union([Planned, Type.Null()]),
+    reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
+    again: Type.Array(Planned, { description: 'Steps with effects outside the execution that run again.' }),
+    removed_steps: Type.Array(Planned, {
+      description: 'Steps completed before `from` that the version to run does not have.',
+    }),
+    approvals_repeated: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
+      description:
+        'Steps of `again` that are approvals, or flows with approvals, and were decided on other data, in another version, or by the subject that starts the rerun.',
+    }),
+    refusals: Type.Array(Type.String(), { description: 'Reasons why this rerun is not possible.' }),
   }),
-  approvals_repeated: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
-    description:
-      'Steps of `again` that are approvals, or flows with approvals, and were decided on other data, in another version, or by the subject that starts the rerun.',
-  }),
-  refusals: Type.Array(Type.String(), { description: 'Reasons why this rerun is not possible.' }),
-})
+  {
+    from: exampleOf(Planned),
+    reused: [],
+    again: [],
+    removed_steps: [],
+    approvals_repeated: [],
+    refusals: [],
+  },
+)
 
 type PlannedStep = Static<typeof Planned>
 type RerunPlan = Static<typeof Plan>
 
-const Rerun = Type.Object({ ...Type.Partial(Execution).properties, plan: Plan })
+const Rerun = component(
+  'ExecutionRerun',
+  Type.Object({ ...Type.Partial(Execution).properties, plan: Plan }),
+  { ...exampleOf(Execution), rerun_of: EXAMPLE_ID.run, plan: exampleOf(Plan) },
+)
 
 export const rerunExecution = previewOperation({
   name: 'execution.rerun',

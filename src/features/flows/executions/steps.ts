@@ -5,6 +5,8 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import { reasonToSee, showPayloads } from '../../../access/payload-access.ts'
 import { FLOW_ERROR, HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { VIEWERS } from '../../../core/policy.ts'
@@ -21,45 +23,70 @@ const StepId = Type.String({
   description: 'Number of the step within its execution, in the order in which steps started.',
 })
 
-const Step = Type.Object({
-  id: StepId,
-  name: Type.String(),
-  kind: Type.String(),
-  task: Type.String({ description: 'JSON pointer of the task in the definition.' }),
-  iteration: Type.Integer({
-    description: 'Number of earlier entries to the task. Commands name the step `task#iteration`.',
+const Step = component(
+  'ExecutionStep',
+  Type.Object({
+    id: StepId,
+    name: Type.String(),
+    kind: Type.String(),
+    task: Type.String({ description: 'JSON pointer of the task in the definition.' }),
+    iteration: Type.Integer({
+      description: 'Number of earlier entries to the task. Commands name the step `task#iteration`.',
+    }),
+    path: Type.Union([Type.String(), Type.Null()], {
+      description: 'Position of the step, the same in every execution that takes the same route.',
+    }),
+    summary: Type.String(),
+    status: Type.Enum(STEP_STATUSES),
+    attempts: Type.Integer(),
+    reused: Type.Boolean({
+      description: 'True if the result comes from the execution that this one repeats.',
+    }),
+    execution_id: Type.Optional(Id('run')),
+    started_at: Time,
+    ended_at: OptionalTime,
+    error: Type.Optional(Type.Unknown(FLOW_ERROR)),
+    ...HIDDEN_PAYLOADS,
   }),
-  path: Type.Union([Type.String(), Type.Null()], {
-    description: 'Position of the step, the same in every execution that takes the same route.',
-  }),
-  summary: Type.String(),
-  status: Type.Enum(STEP_STATUSES),
-  attempts: Type.Integer(),
-  reused: Type.Boolean({ description: 'True if the result comes from the execution that this one repeats.' }),
-  execution_id: Type.Optional(Id('run')),
-  started_at: Time,
-  ended_at: OptionalTime,
-  error: Type.Optional(Type.Unknown(FLOW_ERROR)),
-  ...HIDDEN_PAYLOADS,
-})
+  {
+    id: '1',
+    name: 'greet',
+    kind: 'set',
+    task: '/do/0/greet',
+    iteration: 0,
+    path: '/do/0/greet',
+    summary: 'greet',
+    status: 'completed',
+    attempts: 1,
+    reused: false,
+    started_at: EXAMPLE_TIME.created,
+    ended_at: EXAMPLE_TIME.ended,
+  },
+)
 type Step = Static<typeof Step>
 
-const StepWithData = Type.Interface([Step], {
-  input: Type.Optional(Type.Unknown({ description: 'Input of the task, after `input.from`.', ...payload() })),
-  arguments: Type.Optional(
-    Type.Unknown({
-      ...payload(),
-      description: 'Arguments that the task passed to its environment, such as the request of a call.',
+const StepWithData = component(
+  'ExecutionStepWithData',
+  Type.Interface([Step], {
+    input: Type.Optional(
+      Type.Unknown({ description: 'Input of the task, after `input.from`.', ...payload() }),
+    ),
+    arguments: Type.Optional(
+      Type.Unknown({
+        ...payload(),
+        description: 'Arguments that the task passed to its environment, such as the request of a call.',
+      }),
+    ),
+    output: Type.Optional(
+      Type.Unknown({ description: 'Output of the task, after `output.as`.', ...payload() }),
+    ),
+    truncated: Type.Array(Type.Enum(['input', 'arguments', 'output']), {
+      description:
+        'Values that are shortened to about 4,096 characters: lists and objects lack their last members, strings end in `…`.',
     }),
-  ),
-  output: Type.Optional(
-    Type.Unknown({ description: 'Output of the task, after `output.as`.', ...payload() }),
-  ),
-  truncated: Type.Array(Type.Enum(['input', 'arguments', 'output']), {
-    description:
-      'Values that are shortened to about 4,096 characters: lists and objects lack their last members, strings end in `…`.',
   }),
-})
+  { ...exampleOf(Step), input: { booking: EXAMPLE_ID.booking }, output: { message: 'hello' }, truncated: [] },
+)
 type StepWithData = Static<typeof StepWithData>
 
 /** The columns of a step. */

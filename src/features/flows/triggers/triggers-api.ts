@@ -9,6 +9,8 @@ import { effectOnce } from '../../../access/effect-once.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
@@ -62,27 +64,47 @@ const SCHEDULE = {
   created_at: Time,
   updated_at: Time,
 }
-const Schedule = Type.Object(SCHEDULE)
+const Schedule = component('Schedule', Type.Object(SCHEDULE), {
+  id: EXAMPLE_ID.trigger,
+  flow_id: EXAMPLE_ID.flow,
+  flow_name: 'confirm',
+  key: 'nightly',
+  spec: { cron: '0 3 * * *', timezone: 'Europe/Berlin', overlap: 'skip', catch_up_ms: 60_000 },
+  version: 2,
+  paused: false,
+  note: null,
+  last_run: null,
+  created_at: EXAMPLE_TIME.created,
+  updated_at: EXAMPLE_TIME.updated,
+})
 type Schedule = Static<typeof Schedule>
 
 const Next = Type.Array(Time, { description: 'Next start times; empty while the schedule is paused.' })
-const ListedSchedule = Type.Object({
-  ...SCHEDULE,
-  next: Type.Union([
-    Next,
-    Type.Null({ description: 'No start times, because Temporal did not respond in time.' }),
-  ]),
-})
-
-const ScheduleWithStatus = Type.Object({
-  ...SCHEDULE,
-  next: Next,
-  taken: Type.Integer({ description: 'Number of starts.' }),
-  skipped: Type.Integer({
-    description: 'Number of starts skipped because an earlier execution was still running.',
+const ListedSchedule = component(
+  'ListedSchedule',
+  Type.Object({
+    ...SCHEDULE,
+    next: Type.Union([
+      Next,
+      Type.Null({ description: 'No start times, because Temporal did not respond in time.' }),
+    ]),
   }),
-  missed: Type.Integer({ description: 'Number of starts skipped because they were too late.' }),
-})
+  { ...exampleOf(Schedule), next: [EXAMPLE_TIME.later] },
+)
+
+const ScheduleWithStatus = component(
+  'ScheduleWithStatus',
+  Type.Object({
+    ...SCHEDULE,
+    next: Next,
+    taken: Type.Integer({ description: 'Number of starts.' }),
+    skipped: Type.Integer({
+      description: 'Number of starts skipped because an earlier execution was still running.',
+    }),
+    missed: Type.Integer({ description: 'Number of starts skipped because they were too late.' }),
+  }),
+  { ...exampleOf(Schedule), next: [EXAMPLE_TIME.later], taken: 30, skipped: 0, missed: 0 },
+)
 
 const Note = Type.Optional(
   Type.String({ maxLength: FLOW_LIMITS.scheduleNoteCharsMax, description: 'Reason for the change.' }),
@@ -223,35 +245,50 @@ export const triggerSchedule = previewOperation({
   },
 })
 
-const TriggerRecord = Type.Object({
-  id: Id('trg'),
-  kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
-  key: Type.String({ description: 'Key that identifies the trigger in the definition, across versions.' }),
-  flow_id: Type.String(),
-  flow_name: Type.String(),
-  version: Type.Integer({ description: 'Version of the flow that the trigger starts.' }),
-  paused: Type.Boolean(),
-  url: Type.Optional(Type.String({ description: 'URL for deliveries to a webhook.' })),
-  events: Type.Optional(
-    Type.Object(
-      {
-        seen: Type.Integer({ description: 'Number of events of the types that the filters name.' }),
-        matched: Type.Integer({ description: 'Number of these events that a filter accepted.' }),
-      },
-      { description: 'Event counts of an event trigger, since it was created.' },
+const TriggerRecord = component(
+  'Trigger',
+  Type.Object({
+    id: Id('trg'),
+    kind: Type.Union([Type.Literal('schedule'), Type.Literal('webhook'), Type.Literal('event')]),
+    key: Type.String({ description: 'Key that identifies the trigger in the definition, across versions.' }),
+    flow_id: Type.String(),
+    flow_name: Type.String(),
+    version: Type.Integer({ description: 'Version of the flow that the trigger starts.' }),
+    paused: Type.Boolean(),
+    url: Type.Optional(Type.String({ description: 'URL for deliveries to a webhook.' })),
+    events: Type.Optional(
+      Type.Object(
+        {
+          seen: Type.Integer({ description: 'Number of events of the types that the filters name.' }),
+          matched: Type.Integer({ description: 'Number of these events that a filter accepted.' }),
+        },
+        { description: 'Event counts of an event trigger, since it was created.' },
+      ),
     ),
-  ),
-  gap: Type.Optional(
-    Type.Object(
-      { from: Time, to: Time },
-      {
-        description: 'Period whose events an event trigger missed, because the stream no longer had them.',
-      },
+    gap: Type.Optional(
+      Type.Object(
+        { from: Time, to: Time },
+        {
+          description: 'Period whose events an event trigger missed, because the stream no longer had them.',
+        },
+      ),
     ),
-  ),
-  created_at: Time,
-  updated_at: Time,
-})
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.trigger,
+    kind: 'webhook',
+    key: 'payment',
+    flow_id: EXAMPLE_ID.flow,
+    flow_name: 'confirm',
+    version: 2,
+    paused: false,
+    url: 'https://api.tennis.example/webhooks/payment',
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type TriggerRecord = Static<typeof TriggerRecord>
 
 /** A trigger with the counts of its events and their last gap. */
@@ -316,12 +353,16 @@ export const rotateTriggerSecret = previewOperation({
       }),
     ),
   }),
-  output: Type.Object({
-    id: Type.String(),
-    secret: Type.Optional(Type.String({ description: 'Newly generated secret, shown only once.' })),
-    url: Type.Optional(Type.String({ description: 'URL with the new secret, for `verify: url`.' })),
-    previous_until: Time,
-  }),
+  output: component(
+    'RotatedTriggerSecret',
+    Type.Object({
+      id: Type.String(),
+      secret: Type.Optional(Type.String({ description: 'Newly generated secret, shown only once.' })),
+      url: Type.Optional(Type.String({ description: 'URL with the new secret, for `verify: url`.' })),
+      previous_until: Time,
+    }),
+    { id: EXAMPLE_ID.trigger, secret: 'shown once', previous_until: EXAMPLE_TIME.later },
+  ),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
   run: (scope, { id, secret }) =>
     effectOnce(scope, async (inside) => ({ id, ...(await rotateSecret(inside, id, secret)) })),
@@ -366,13 +407,17 @@ export const testTrigger = previewOperation({
       { description: 'CloudEvent with `type`, and the `data` and attributes that the filters read.' },
     ),
   }),
-  output: Type.Object({
-    matches: Type.Boolean({ description: 'True if the trigger accepts the event.' }),
-    filters: Type.Array(Type.Boolean(), {
-      description:
-        'Result of each filter, in the order of the definition; empty if the trigger takes every event.',
+  output: component(
+    'TriggerTest',
+    Type.Object({
+      matches: Type.Boolean({ description: 'True if the trigger accepts the event.' }),
+      filters: Type.Array(Type.Boolean(), {
+        description:
+          'Result of each filter, in the order of the definition; empty if the trigger takes every event.',
+      }),
     }),
-  }),
+    { matches: true, filters: [true] },
+  ),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/test`, body: '*' },
   run: async (scope, { id, event }) => {
     const statement = sql`select spec from ${TRIGGERS} where t.id = ${id} and t.kind = 'event'`

@@ -5,6 +5,8 @@ import { Time } from '../../../access/operation-builders.ts'
 import { payloadsOfRecord } from '../../../access/payload-access.ts'
 import type { Scope, WorkspaceScope } from '../../../access/scope.ts'
 import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger } from '../../../core/work.ts'
@@ -15,14 +17,25 @@ import { type RunWatch, watchRun } from '../../runs/watcher.ts'
 import { FUNCTION_LIMITS } from '../limits.ts'
 import { FUNCTION_RUN } from './record-run.ts'
 
-export const RunLine = Type.Object({
-  seq: Type.Integer({ description: 'Number of the line, ascending, with gaps between attempts.' }),
-  at: Time,
-  level: Type.Union(['debug', 'info', 'warn', 'error'].map((level) => Type.Literal(level))),
-  text: Type.String(),
-  request_id: RequestId,
-  trace_id: TraceId,
-})
+export const RunLine = component(
+  'FunctionLogLine',
+  Type.Object({
+    seq: Type.Integer({ description: 'Number of the line, ascending, with gaps between attempts.' }),
+    at: Time,
+    level: Type.Union(['debug', 'info', 'warn', 'error'].map((level) => Type.Literal(level))),
+    text: Type.String(),
+    request_id: RequestId,
+    trace_id: TraceId,
+  }),
+  {
+    seq: 4,
+    at: EXAMPLE_TIME.created,
+    level: 'info',
+    text: 'price of 2 hours',
+    request_id: EXAMPLE_ID.request,
+    trace_id: EXAMPLE_ID.trace,
+  },
+)
 type RunLine = Static<typeof RunLine>
 
 export const LOG_FILTERS = PageInput
@@ -30,14 +43,28 @@ export const LOG_FILTERS = PageInput
 export const LOG_STREAM = {
   last_event_id: Type.Optional(Type.String()),
 }
+const LOG_EVENTS = {
+  ready: component(
+    'LogStreamReady',
+    Type.Object(
+      {
+        run: Type.String(),
+        status: Type.String({ description: 'Status of the run at the start of the stream.' }),
+        cursor: Type.Integer({ description: 'Number of the line that the stream follows.' }),
+      },
+      { description: 'First event of a stream of log lines.' },
+    ),
+    { run: EXAMPLE_ID.run, status: 'running', cursor: 0 },
+  ),
+  message: RunLine,
+}
 export const LOG_STREAM_HTTP = {
   method: 'GET',
   headers: { last_event_id: 'last-event-id' },
   reply: 'feed',
+  events: LOG_EVENTS,
 } as const
-export const LogFrames = Type.Unknown({
-  description: 'Frames: `ready`, lines with their `seq` as `id`, `end`.',
-})
+export const LogFrames = Type.Unknown({ description: 'Server-sent events; lines have their `seq` as `id`.' })
 
 /** A run whose lines are read. */
 interface LinesOf {
@@ -79,7 +106,7 @@ function lineFeed(scope: WorkspaceScope, runId: string, status: string, after: n
       const { watched, stop } = watchRun(scope, FUNCTION_RUN, runId)
       const reader = { isOver: false }
       sink.send(
-        `retry: 3000\n${frame({ event: 'ready', id: String(after), data: { run: runId, status, cursor: after } })}`,
+        `retry: 3000\n${frame<typeof LOG_EVENTS>({ event: 'ready', id: String(after), data: { run: runId, status, cursor: after } })}`,
       )
       void sendLines(scope, { after, watched, reader }, sink).catch((error: unknown) => {
         scope.logError(error, 'stream of function logs failed')
@@ -118,7 +145,7 @@ async function sendLines(
     const lines = await readLines(scope, watched.id, after, atOnce)
     for (const line of lines) {
       if (reader.isOver) return
-      sink.send(frame({ id: String(line.seq), data: line }))
+      sink.send(frame<typeof LOG_EVENTS>({ event: 'message', id: String(line.seq), data: line }))
       after = line.seq
       await sink.drained()
     }

@@ -9,6 +9,8 @@ import { reasonToSee, showPayloads } from '../../../access/payload-access.ts'
 import { HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import type { FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -21,19 +23,33 @@ import type { RunErrorShape } from './runs.ts'
 /** Callers of functions may not read records of runs themselves. */
 const asRunReader = privilege('functions.operations')
 
-export const RunOperation = Type.Object({
-  ...Job.properties,
-  id: Id('run'),
-  target: Id('fn'),
-  error: Type.Unknown(payload('code', 'name', 'file', 'line', 'column')),
-  result: Type.Optional(
-    Type.Unknown({
-      description: 'Return value of the function. `null`: it has not returned yet.',
-      ...payload(),
-    }),
-  ),
-  ...HIDDEN_PAYLOADS,
-})
+export const RunOperation = component(
+  'FunctionRunOperation',
+  Type.Object({
+    ...Job.properties,
+    id: Id('run'),
+    target: Id('fn'),
+    error: Type.Unknown(payload('code', 'name', 'file', 'line', 'column')),
+    result: Type.Optional(
+      Type.Unknown({
+        description: 'Return value of the function. `null`: it has not returned yet.',
+        ...payload(),
+      }),
+    ),
+    ...HIDDEN_PAYLOADS,
+  }),
+  {
+    ...exampleOf(Job),
+    id: EXAMPLE_ID.run,
+    type: 'function.invoke',
+    target: EXAMPLE_ID.function,
+    state: 'succeeded',
+    steps: [],
+    error: null,
+    result: { euros: 40 },
+    finished_at: EXAMPLE_TIME.ended,
+  },
+)
 export type RunOperation = Static<typeof RunOperation>
 
 export const operationPath = (runId: string): string => `/v1/operations/${runId}`

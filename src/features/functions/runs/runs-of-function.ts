@@ -4,6 +4,8 @@ import Type from 'typebox'
 import { adminOperation, Id, Input, Ref } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../../core/components/examples.ts'
 import { PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -128,19 +130,31 @@ const redrive = adminOperation({
 const OWNER = { tenant_id: Id('ten'), workspace_id: Id('ws') }
 const ownerOf = ({ ref }: WorkspaceScope) => ({ tenant_id: ref.tenantId, workspace_id: ref.workspaceId })
 
-const Redriven = Type.Object({
-  ...OWNER,
-  redriven: Type.Array(Type.Object({ run: Type.String(), as: Type.String() })),
-  refused: Type.Array(Type.Object({ run: Type.String(), detail: Type.String() }), {
-    description: 'Dead letters that were not run again because their caller has lost rights.',
+const Redriven = component(
+  'RedrivenRuns',
+  Type.Object({
+    ...OWNER,
+    redriven: Type.Array(Type.Object({ run: Type.String(), as: Type.String() })),
+    refused: Type.Array(Type.Object({ run: Type.String(), detail: Type.String() }), {
+      description: 'Dead letters that were not run again because their caller has lost rights.',
+    }),
+    has_more: Type.Boolean({
+      description:
+        'True if there are further dead letters; repeat the call for them, with `next` as `after`.',
+    }),
+    next: Type.Union([Type.String(), Type.Null()], {
+      description: 'Id of the last dead letter that the call examined. `null`: none.',
+    }),
   }),
-  has_more: Type.Boolean({
-    description: 'True if there are further dead letters; repeat the call for them, with `next` as `after`.',
-  }),
-  next: Type.Union([Type.String(), Type.Null()], {
-    description: 'Id of the last dead letter that the call examined. `null`: none.',
-  }),
-})
+  {
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    redriven: [{ run: EXAMPLE_ID.run, as: EXAMPLE_ID.execution }],
+    refused: [],
+    has_more: false,
+    next: EXAMPLE_ID.run,
+  },
+)
 
 const redriveFunction = adminOperation({
   name: 'function_run.redrive_all',
@@ -165,7 +179,11 @@ const discardRun = adminOperation({
   roles: ADMINS,
   ...PREVIEW,
   input: Input(RUN),
-  output: Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),
+  output: component(
+    'DeletedFunctionRun',
+    Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),
+    { id: EXAMPLE_ID.run, tenant_id: EXAMPLE_ID.tenant, workspace_id: EXAMPLE_ID.workspace, deleted: true },
+  ),
   http: { method: 'DELETE', path: `${RUNS}/{run}` },
   forgets: true,
   run: async (scope, { id, run }) => {

@@ -5,6 +5,8 @@ import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import { HIDDEN_PAYLOADS, payload } from '../../../access/payload-schemas.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -69,15 +71,43 @@ const OUTLINE = {
   ended_at: OptionalTime,
   temporal_url: Type.Optional(Type.String()),
 }
-export const FunctionRun = Type.Object(OUTLINE)
+export const FunctionRun = component('FunctionRun', Type.Object(OUTLINE), {
+  id: EXAMPLE_ID.run,
+  tenant_id: EXAMPLE_ID.tenant,
+  workspace_id: EXAMPLE_ID.workspace,
+  function_id: EXAMPLE_ID.function,
+  version: 3,
+  status: 'completed',
+  trigger: { kind: 'api' },
+  started_by: EXAMPLE_ID.key,
+  async: false,
+  attempts: 1,
+  duration_ms: 12,
+  memory_mb: 41,
+  cold: false,
+  error: null,
+  dead_letter: false,
+  redriven_as: null,
+  request_id: EXAMPLE_ID.request,
+  trace_id: EXAMPLE_ID.trace,
+  created_at: EXAMPLE_TIME.created,
+  started_at: EXAMPLE_TIME.created,
+  ended_at: EXAMPLE_TIME.ended,
+})
 type FunctionRun = Static<typeof FunctionRun>
 
-export const FunctionRunWithResult = Type.Object({
-  ...OUTLINE,
-  input: Type.Optional(Type.Unknown({ description: 'Input of an asynchronous run.', ...payload() })),
-  result: Type.Optional(Type.Unknown({ description: 'Return value of an asynchronous run.', ...payload() })),
-  ...HIDDEN_PAYLOADS,
-})
+export const FunctionRunWithResult = component(
+  'FunctionRunWithResult',
+  Type.Object({
+    ...OUTLINE,
+    input: Type.Optional(Type.Unknown({ description: 'Input of an asynchronous run.', ...payload() })),
+    result: Type.Optional(
+      Type.Unknown({ description: 'Return value of an asynchronous run.', ...payload() }),
+    ),
+    ...HIDDEN_PAYLOADS,
+  }),
+  { ...exampleOf(FunctionRun), async: true, input: { hours: 2 }, result: { euros: 40 } },
+)
 
 const COLUMNS = sql`id, tenant_id, workspace_id, function_id, version, status, trigger, started_by, is_async as async, attempts, duration_ms, memory_mb,
   is_cold as cold, error, is_dead_letter as dead_letter, redriven_as, ${TRACE_IDS}, created_at, started_at, ended_at`

@@ -4,6 +4,8 @@ import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -42,7 +44,15 @@ const EventTrigger = Type.Object({
     ),
   ),
 })
-const TriggerRecord = Type.Union([ScheduleTrigger, EventTrigger])
+const TriggerRecord = component('FunctionTrigger', Type.Union([ScheduleTrigger, EventTrigger]), {
+  id: EXAMPLE_ID.trigger,
+  kind: 'schedule',
+  next: [EXAMPLE_TIME.later],
+  missed: 0,
+  started: 30,
+  last_run_id: EXAMPLE_ID.run,
+  last_run_at: EXAMPLE_TIME.created,
+})
 type TriggerRecord = Static<typeof TriggerRecord>
 
 interface TriggerRow {

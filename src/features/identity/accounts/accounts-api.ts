@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../../access/effect-once.ts'
 import {
   adminOperation,
+  Deleted,
   Holder,
   HolderRole,
   Id,
@@ -14,6 +15,8 @@ import {
   Time,
 } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -38,49 +41,75 @@ const SeesPayloads = Type.Boolean({
     'True if the account sees payloads of executions and runs that others have started; each look is in the audit log. A new link to set a password ends it.',
 })
 
-export const Account = Type.Object({
-  id: Id('acct'),
-  tenant_id: Type.Union([Id('ten'), Type.Null()], {
-    description: 'Tenant of the account. `null`: the account of an operator, which belongs to no tenant.',
-  }),
-  workspace_id: Type.Union([Id('ws'), Type.Null()]),
-  role: HolderRole,
-  email: Type.String(),
-  name: Type.String(),
-  groups: Groups,
-  second_factor: Type.Boolean({
-    description:
-      'True if the account has a second factor, an authenticator app or a passkey, and signs in with it.',
-  }),
-  passkeys: Type.Integer({ description: 'Number of passkeys.' }),
-  sees_payloads: SeesPayloads,
-  status: Type.Union(
-    ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
-    {
+export const Account = component(
+  'Account',
+  Type.Object({
+    id: Id('acct'),
+    tenant_id: Type.Union([Id('ten'), Type.Null()], {
+      description: 'Tenant of the account. `null`: the account of an operator, which belongs to no tenant.',
+    }),
+    workspace_id: Type.Union([Id('ws'), Type.Null()]),
+    role: HolderRole,
+    email: Type.String(),
+    name: Type.String(),
+    groups: Groups,
+    second_factor: Type.Boolean({
       description:
-        'Status of the account. `reset`: the password was invalidated, and the link to set a new one has not been used yet.',
-    },
-  ),
-  invited_until: OptionalTime,
-  reset_at: OptionalTime,
-  confirmed_by: Type.Array(Type.String(), {
-    description:
-      'Subjects that have confirmed, since `controlled_at`, that the account belongs to its person. It then decides approvals that were requested before, and those of executions that subjects of `controlled_by` started.',
+        'True if the account has a second factor, an authenticator app or a passkey, and signs in with it.',
+    }),
+    passkeys: Type.Integer({ description: 'Number of passkeys.' }),
+    sees_payloads: SeesPayloads,
+    status: Type.Union(
+      ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
+      {
+        description:
+          'Status of the account. `reset`: the password was invalidated, and the link to set a new one has not been used yet.',
+      },
+    ),
+    invited_until: OptionalTime,
+    reset_at: OptionalTime,
+    confirmed_by: Type.Array(Type.String(), {
+      description:
+        'Subjects that have confirmed, since `controlled_at`, that the account belongs to its person. It then decides approvals that were requested before, and those of executions that subjects of `controlled_by` started.',
+    }),
+    email_verified_at: Type.Union([Time, Type.Null()], {
+      description:
+        'Time when the password was set with a link mailed to `email`. `null`: it was not, such as when the link was shown to an admin. Only a verified address decides approvals that name it.',
+    }),
+    controlled_by: Type.Array(Type.String(), {
+      description:
+        'Subjects that created the account, showed or mailed a link to it, or set its groups. With `fourEyes`, the account does not decide for executions that they started, unless another subject confirms it.',
+    }),
+    controlled_at: Time,
+    created_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+    last_login_at: OptionalTime,
   }),
-  email_verified_at: Type.Union([Time, Type.Null()], {
-    description:
-      'Time when the password was set with a link mailed to `email`. `null`: it was not, such as when the link was shown to an admin. Only a verified address decides approvals that name it.',
-  }),
-  controlled_by: Type.Array(Type.String(), {
-    description:
-      'Subjects that created the account, showed or mailed a link to it, or set its groups. With `fourEyes`, the account does not decide for executions that they started, unless another subject confirms it.',
-  }),
-  controlled_at: Time,
-  created_by: Type.String(),
-  created_at: Time,
-  updated_at: Time,
-  last_login_at: OptionalTime,
-})
+  {
+    id: EXAMPLE_ID.account,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: null,
+    role: 'tenant_admin',
+    email: 'grace@tennis.example',
+    name: 'Grace',
+    groups: ['board'],
+    second_factor: true,
+    passkeys: 1,
+    sees_payloads: false,
+    status: 'active',
+    invited_until: null,
+    reset_at: null,
+    confirmed_by: [],
+    email_verified_at: EXAMPLE_TIME.created,
+    controlled_by: [],
+    controlled_at: EXAMPLE_TIME.created,
+    created_by: 'operator',
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+    last_login_at: EXAMPLE_TIME.updated,
+  },
+)
 type Account = Static<typeof Account>
 
 const Mail = Type.Optional(
@@ -96,10 +125,22 @@ const Link = (why: string) =>
     description: `Link with which the person sets ${why}, shown only once. \`null\`: it was mailed.`,
   })
 
-const Invited = Type.Interface([Account], { invitation_url: Link('a password') })
+const Invited = component(
+  'AccountWithInvitation',
+  Type.Interface([Account], { invitation_url: Link('a password') }),
+  {
+    ...exampleOf(Account),
+    status: 'invited',
+    invitation_url: 'https://api.tennis.example/auth/invitation/shown-once',
+  },
+)
 
 const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
-const Reset = Type.Interface([Account], { reset_url: Link('another password') })
+const Reset = component(
+  'AccountWithReset',
+  Type.Interface([Account], { reset_url: Link('another password') }),
+  { ...exampleOf(Account), status: 'reset', reset_url: 'https://api.tennis.example/auth/reset/shown-once' },
+)
 
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups, sees_payloads,
   exists (select from second_factors f where f.account_id = accounts.id)
@@ -355,7 +396,7 @@ export const deleteAccount = adminOperation({
   roles: ADMINS,
   recentProof: true,
   input: Input({ id: Ref('account') }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: '/v1/accounts/{id}' },
   run: async (scope, { id }) => {
     await findRow(scope, 'account', sql`delete from accounts where id = ${id} returning id`)

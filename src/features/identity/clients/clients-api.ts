@@ -5,6 +5,7 @@ import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../../access/effect-once.ts'
 import {
   adminOperation,
+  DeletedClient,
   Holder,
   HolderRole,
   Id,
@@ -14,6 +15,8 @@ import {
   Ref,
   Time,
 } from '../../../access/operation-builders.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../../core/policy.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
@@ -47,33 +50,64 @@ const SeesPayloads = Type.Boolean({
     'True if the machine client sees payloads of executions and runs that others have started. It is set when the client is made, by a caller who sees them.',
 })
 
-const OAuthClient = Type.Object({
-  client_id: Type.String({
-    description:
-      'Id of the client. For a client that describes itself by a metadata document, the URL of the document.',
+const OAuthClient = component(
+  'OAuthClient',
+  Type.Object({
+    client_id: Type.String({
+      description:
+        'Id of the client. For a client that describes itself by a metadata document, the URL of the document.',
+    }),
+    kind: Kind,
+    name: Type.String(),
+    role: Type.Union([HolderRole, Type.Null()], {
+      description: 'Role of a machine client. `null`: a public client, where people have their own roles.',
+    }),
+    tenant_id: Type.Union([Id('ten'), Type.Null()], {
+      description: 'Tenant of the client. `null`: all tenants.',
+    }),
+    workspace_id: Type.Union([Id('ws'), Type.Null()]),
+    audience: Audience,
+    redirect_uris: RedirectUris,
+    sees_payloads: SeesPayloads,
+    registered: Type.Boolean({ description: 'True if the client registered itself (MCP servers only).' }),
+    created_by: Type.String(),
+    created_at: Time,
+    rotated_at: OptionalTime,
   }),
-  kind: Kind,
-  name: Type.String(),
-  role: Type.Union([HolderRole, Type.Null()], {
-    description: 'Role of a machine client. `null`: a public client, where people have their own roles.',
-  }),
-  tenant_id: Type.Union([Id('ten'), Type.Null()], {
-    description: 'Tenant of the client. `null`: all tenants.',
-  }),
-  workspace_id: Type.Union([Id('ws'), Type.Null()]),
-  audience: Audience,
-  redirect_uris: RedirectUris,
-  sees_payloads: SeesPayloads,
-  registered: Type.Boolean({ description: 'True if the client registered itself (MCP servers only).' }),
-  created_by: Type.String(),
-  created_at: Time,
-  rotated_at: OptionalTime,
-})
+  {
+    client_id: EXAMPLE_ID.client,
+    kind: 'public',
+    name: 'Booking app',
+    role: null,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    audience: 'users',
+    redirect_uris: ['https://tennis.example/callback'],
+    sees_payloads: false,
+    registered: false,
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    rotated_at: null,
+  },
+)
 type OAuthClient = Static<typeof OAuthClient>
 
-const WithSecret = Type.Interface([OAuthClient], {
-  client_secret: Type.Optional(Type.String({ description: 'Secret of a machine client, shown only once.' })),
-})
+const WithSecret = component(
+  'OAuthClientWithSecret',
+  Type.Interface([OAuthClient], {
+    client_secret: Type.Optional(
+      Type.String({ description: 'Secret of a machine client, shown only once.' }),
+    ),
+  }),
+  {
+    ...exampleOf(OAuthClient),
+    kind: 'machine',
+    role: 'service',
+    audience: 'accounts',
+    redirect_uris: [],
+    client_secret: 'shown once',
+  },
+)
 
 const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, audience, redirect_uris, sees_payloads, registered,
   created_by, created_at, rotated_at`
@@ -175,7 +209,7 @@ export const deleteOAuthClient = adminOperation({
   summary: 'Delete an OAuth client; its tokens become invalid within 5 s',
   roles: ADMINS,
   input: Input({ id: Ref('client') }),
-  output: Type.Object({ client_id: Type.String(), deleted: Type.Literal(true) }),
+  output: DeletedClient,
   http: { method: 'DELETE', path: '/v1/oauth-clients/{id}' },
   run: async (scope, { id }) => {
     await findRow(scope, 'client', sql`delete from oauth_clients where id = ${id} returning id`)
@@ -224,7 +258,7 @@ export const rotateIssuerKeys = adminOperation({
       }),
     ),
   }),
-  output: Type.Object({ kid: Type.String() }),
+  output: component('SigningKey', Type.Object({ kid: Type.String() }), { kid: '2026-03-02' }),
   http: { method: 'POST', path: '/v1/issuer/rotate-keys', body: '*' },
   run: async (scope, { revoke = false }) => ({
     kid: await issuerAdminOf(scope).rotateKeys(scope.uuid(), revoke),

@@ -6,6 +6,8 @@ import { keyHash, makeKey } from '../../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
 import { PAYLOADS_SCOPE, seesPayloads } from '../../../access/payload-access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { isReadScope, STORAGE_ACTIONS, type StorageGrant } from '../../../core/policy.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
@@ -30,43 +32,70 @@ export const RateLimit = Type.Union(
   },
 )
 
-export const ApiKey = Type.Object({
-  id: Id('key'),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  kind: Kind,
-  name: Type.String(),
-  prefix: Type.String(),
-  last4: Type.String(),
-  scopes: Type.Array(Type.String(), {
-    description: 'Scopes that restrict the key; empty: all rights of its kind.',
+export const ApiKey = component(
+  'ApiKey',
+  Type.Object({
+    id: Id('key'),
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    kind: Kind,
+    name: Type.String(),
+    prefix: Type.String(),
+    last4: Type.String(),
+    scopes: Type.Array(Type.String(), {
+      description: 'Scopes that restrict the key; empty: all rights of its kind.',
+    }),
+    actions: Type.Union([Type.Array(Type.Enum([...STORAGE_ACTIONS])), Type.Null()], {
+      description: 'Actions of a storage key. `null`: the key is of another kind.',
+    }),
+    prefixes: Type.Union([Type.Array(Type.String()), Type.Null()], {
+      description:
+        'Prefixes of the objects that a storage key reaches. `null`: the whole bucket, or a key of another kind.',
+    }),
+    rate_limit: RateLimit,
+    status: Status,
+    created_by: Type.String(),
+    created_at: Time,
+    expires_at: OptionalTime,
+    revoked_at: OptionalTime,
+    last_used_at: OptionalTime,
+    rotated_from: Type.Union([Id('key'), Type.Null()], {
+      description: 'Id of the key that this one replaces. `null`: none.',
+    }),
   }),
-  actions: Type.Union([Type.Array(Type.Enum([...STORAGE_ACTIONS])), Type.Null()], {
-    description: 'Actions of a storage key. `null`: the key is of another kind.',
-  }),
-  prefixes: Type.Union([Type.Array(Type.String()), Type.Null()], {
-    description:
-      'Prefixes of the objects that a storage key reaches. `null`: the whole bucket, or a key of another kind.',
-  }),
-  rate_limit: RateLimit,
-  status: Status,
-  created_by: Type.String(),
-  created_at: Time,
-  expires_at: OptionalTime,
-  revoked_at: OptionalTime,
-  last_used_at: OptionalTime,
-  rotated_from: Type.Union([Id('key'), Type.Null()], {
-    description: 'Id of the key that this one replaces. `null`: none.',
-  }),
-})
+  {
+    id: EXAMPLE_ID.key,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    kind: 'service',
+    name: 'Booking server',
+    prefix: 'svc_',
+    last4: '73kk',
+    scopes: ['collections:read', 'collections:write'],
+    actions: null,
+    prefixes: null,
+    rate_limit: null,
+    status: 'active',
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    expires_at: null,
+    revoked_at: null,
+    last_used_at: EXAMPLE_TIME.updated,
+    rotated_from: null,
+  },
+)
 export type ApiKey = Static<typeof ApiKey>
 
-export const ApiKeyWithSecret = Type.Interface([ApiKey], {
-  key: Type.String({
-    description:
-      'API key itself, shown only once; of a storage key, its secret access key, whose access key id is `id`.',
+export const ApiKeyWithSecret = component(
+  'ApiKeyWithSecret',
+  Type.Interface([ApiKey], {
+    key: Type.String({
+      description:
+        'API key itself, shown only once; of a storage key, its secret access key, whose access key id is `id`.',
+    }),
   }),
-})
+  { ...exampleOf(ApiKey), key: 'svc_shown-once' },
+)
 
 /** Of a row of api_keys now. */
 export const STATUS = sql`case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired'

@@ -11,6 +11,8 @@ import {
 } from '../../../access/operation-builders.ts'
 import { privilege } from '../../../access/privileges.ts'
 import type { AdminScope, CallerScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { idPattern } from '../../../core/ids.ts'
 import { ADMINS, EVERYBODY } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -22,21 +24,46 @@ import { deleteSession, Session, selectSessions } from './sessions.ts'
 
 const accessOf = privilege('identity.own')
 
-const Consent = Type.Object({
-  id: Type.String(),
-  client_id: Type.String(),
-  client_name: Type.String(),
-  registered: Type.Boolean({
-    description: 'True if the client registered itself: its name is not verified.',
+const Consent = component(
+  'Consent',
+  Type.Object({
+    id: Type.String(),
+    client_id: Type.String(),
+    client_name: Type.String(),
+    registered: Type.Boolean({
+      description: 'True if the client registered itself: its name is not verified.',
+    }),
+    resource: Type.String({ description: 'The REST API, or the MCP server that the client may use.' }),
+    scopes: Type.Array(Type.String()),
+    created_at: Time,
+    last_used_at: OptionalTime,
+    expires_at: Time,
   }),
-  resource: Type.String({ description: 'The REST API, or the MCP server that the client may use.' }),
-  scopes: Type.Array(Type.String()),
-  created_at: Time,
-  last_used_at: OptionalTime,
-  expires_at: Time,
-})
+  {
+    id: 'grant-of-the-assistant',
+    client_id: EXAMPLE_ID.client,
+    client_name: 'Assistant',
+    registered: true,
+    resource: 'https://api.tennis.example/v1',
+    scopes: ['collections:read'],
+    created_at: EXAMPLE_TIME.created,
+    last_used_at: EXAMPLE_TIME.updated,
+    expires_at: EXAMPLE_TIME.later,
+  },
+)
 
-const Ended = Type.Object({ id: Type.String(), ended: Type.Literal(true) })
+const OwnSession = component(
+  'OwnSession',
+  Type.Interface([Session], {
+    current: Type.Boolean({ description: 'True if it is the session of this request.' }),
+  }),
+  { ...exampleOf(Session), current: true },
+)
+
+const Ended = component('Ended', Type.Object({ id: Type.String(), ended: Type.Literal(true) }), {
+  id: EXAMPLE_ID.session,
+  ended: true,
+})
 
 const PERSON = new RegExp(`${idPattern('acct')}|${idPattern('usr')}`)
 
@@ -65,11 +92,7 @@ export const listOwnSessions = callerOperation({
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({
-    data: Type.Array(
-      Type.Interface([Session], {
-        current: Type.Boolean({ description: 'True if it is the session of this request.' }),
-      }),
-    ),
+    data: Type.Array(OwnSession),
   }),
   http: { method: 'GET', path: '/v1/me/sessions' },
   run: async (scope) => {

@@ -3,6 +3,8 @@
 import { hash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { Id, Time } from '../../../access/operation-builders.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { randomIds, typeId } from '../../../core/ids.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -11,18 +13,30 @@ import type { Account } from '../accounts/accounts-store.ts'
 import { ownerIds } from '../factors/factor-owner.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
 
-export const Session = Type.Object({
-  id: Id('ses'),
-  page: Type.Union([Type.String(), Type.Null()], {
-    description:
-      'Path of the page of the platform that is open. `null`: a sign-in at the issuer, whose clients have tokens.',
+export const Session = component(
+  'Session',
+  Type.Object({
+    id: Id('ses'),
+    page: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'Path of the page of the platform that is open. `null`: a sign-in at the issuer, whose clients have tokens.',
+    }),
+    device: Type.String({ description: 'Browser and system, as the browser names them.' }),
+    address: Type.String({ description: 'Address from which the person has signed in.' }),
+    created_at: Time,
+    last_used_at: Time,
+    expires_at: Time,
   }),
-  device: Type.String({ description: 'Browser and system, as the browser names them.' }),
-  address: Type.String({ description: 'Address from which the person has signed in.' }),
-  created_at: Time,
-  last_used_at: Time,
-  expires_at: Time,
-})
+  {
+    id: EXAMPLE_ID.session,
+    page: null,
+    device: 'Firefox on Linux',
+    address: '192.0.2.7',
+    created_at: EXAMPLE_TIME.created,
+    last_used_at: EXAMPLE_TIME.updated,
+    expires_at: EXAMPLE_TIME.later,
+  },
+)
 export type OpenSession = Static<typeof Session>
 
 /** The browser behind a sign-in. */

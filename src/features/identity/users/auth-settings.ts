@@ -1,6 +1,7 @@
 /** The setting `auth` of a workspace: whether people may sign up, where else they sign in, and the look of the pages. */
 
 import Type, { type Static } from 'typebox'
+import { component } from '../../../core/components/component.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { VISIBLE_PATTERN } from '../../../core/text/visible-text.ts'
 import { ISSUER_LIMITS } from '../limits.ts'
@@ -44,11 +45,15 @@ const Branding = Type.Object(
 type Branding = Static<typeof Branding>
 
 /** As admins see it. */
-export const AuthSettings = Type.Object({
-  sign_up: SignUp,
-  branding: Branding,
-  providers: Type.Array(Provider, { description: 'Identity providers with which users may sign in.' }),
-})
+export const AuthSettings = component(
+  'AuthSettings',
+  Type.Object({
+    sign_up: SignUp,
+    branding: Branding,
+    providers: Type.Array(Provider, { description: 'Identity providers with which users may sign in.' }),
+  }),
+  { sign_up: 'open', branding: { name: 'Riverside Tennis Club', color: '#1b5e20' }, providers: [] },
+)
 export type AuthSettings = Static<typeof AuthSettings>
 
 export const AuthInput = Type.Object(

@@ -1,6 +1,7 @@
 /** The identity providers of a workspace, in its setting `auth`: where users sign in with OpenID Connect. */
 
 import Type, { type Static } from 'typebox'
+import { component } from '../../../core/components/component.ts'
 import { CORE_LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -72,11 +73,22 @@ export const ProvidersInput = Type.Array(ProviderInput, {
 })
 
 /** A provider as admins see it. */
-export const Provider = Type.Object({
-  ...COMMON,
-  has_secret: Type.Boolean(),
-  redirect_uri: Type.String({ description: 'Redirect URI to register at the provider.' }),
-})
+export const Provider = component(
+  'IdentityProvider',
+  Type.Object({
+    ...COMMON,
+    has_secret: Type.Boolean(),
+    redirect_uri: Type.String({ description: 'Redirect URI to register at the provider.' }),
+  }),
+  {
+    id: 'club',
+    name: 'Club account',
+    issuer: 'https://login.tennis.example',
+    client_id: 'bookings',
+    has_secret: true,
+    redirect_uri: 'https://api.tennis.example/auth/callback/club',
+  },
+)
 export type Provider = Static<typeof Provider>
 
 /**

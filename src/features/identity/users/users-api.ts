@@ -14,6 +14,8 @@ import {
 } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import type { ByteReply } from '../../../core/bytes.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { exceedsDepth, unstorableAt } from '../../../core/json.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
@@ -38,27 +40,48 @@ const Claims = Type.Record(AnyName, Type.Unknown(), {
   description: `Claims for access rules, copied into tokens as \`claims\`: at most ${ISSUER_LIMITS.users.claimsBytesMax} bytes of JSON, ${ISSUER_LIMITS.users.claimsDepthMax} levels. The user cannot change them.`,
 })
 
-export const User = Type.Object({
-  id: Id('usr'),
-  tenant_id: Id('ten'),
-  workspace_id: Id('ws'),
-  email: Type.String(),
-  email_verified: Type.Boolean(),
-  name: Type.String(),
-  claims: Claims,
-  status: Type.Enum(['invited', 'active', 'disabled']),
-  second_factor: Type.Boolean({ description: 'True if signing in with a password also requires a code.' }),
-  passkeys: Type.Integer({ description: 'Number of passkeys.' }),
-  identities: Type.Array(Type.String(), {
-    description: 'Issuers of the identity providers that the user has signed in with.',
+export const User = component(
+  'User',
+  Type.Object({
+    id: Id('usr'),
+    tenant_id: Id('ten'),
+    workspace_id: Id('ws'),
+    email: Type.String(),
+    email_verified: Type.Boolean(),
+    name: Type.String(),
+    claims: Claims,
+    status: Type.Enum(['invited', 'active', 'disabled']),
+    second_factor: Type.Boolean({ description: 'True if signing in with a password also requires a code.' }),
+    passkeys: Type.Integer({ description: 'Number of passkeys.' }),
+    identities: Type.Array(Type.String(), {
+      description: 'Issuers of the identity providers that the user has signed in with.',
+    }),
+    created_by: Type.String({
+      description:
+        'Origin of the user: `sign-up`, `identity-provider`, or the subject that invited the user.',
+    }),
+    created_at: Time,
+    updated_at: Time,
+    last_login_at: OptionalTime,
   }),
-  created_by: Type.String({
-    description: 'Origin of the user: `sign-up`, `identity-provider`, or the subject that invited the user.',
-  }),
-  created_at: Time,
-  updated_at: Time,
-  last_login_at: OptionalTime,
-})
+  {
+    id: EXAMPLE_ID.user,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    email: 'ada@tennis.example',
+    email_verified: true,
+    name: 'Ada',
+    claims: { member: true },
+    status: 'active',
+    second_factor: false,
+    passkeys: 1,
+    identities: [],
+    created_by: 'sign-up',
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+    last_login_at: EXAMPLE_TIME.updated,
+  },
+)
 type User = Static<typeof User>
 
 const Mail = Type.Optional(
@@ -68,12 +91,20 @@ const Mail = Type.Optional(
   }),
 )
 
-const Invited = Type.Interface([User], {
-  invitation_url: Type.Union([Type.String(), Type.Null()], {
-    description:
-      'Link to set a password, shown only once. `null`: it was only mailed. A repetition with the same Idempotency-Key returns it again and sends no mail.',
+const Invited = component(
+  'UserWithInvitation',
+  Type.Interface([User], {
+    invitation_url: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'Link to set a password, shown only once. `null`: it was only mailed. A repetition with the same Idempotency-Key returns it again and sends no mail.',
+    }),
   }),
-})
+  {
+    ...exampleOf(User),
+    status: 'invited',
+    invitation_url: 'https://api.tennis.example/auth/invitation/shown-once',
+  },
+)
 
 const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not null as email_verified, name, claims,
   case when disabled_at is not null then 'disabled' when email_verified_at is null then 'invited' else 'active' end

@@ -5,6 +5,8 @@ import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audi
 import { withChainDepth } from '../../../access/derived-scopes.ts'
 import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
@@ -38,12 +40,16 @@ export const callServer = previewOperation({
       }),
     ),
   }),
-  output: Type.Object({
-    content: Type.Array(Content),
-    structured_content: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-    is_error: Type.Boolean(),
-    code: Type.Optional(Type.String({ description: 'Code of the problem, if the tool reports one.' })),
-  }),
+  output: component(
+    'McpCallResult',
+    Type.Object({
+      content: Type.Array(Content),
+      structured_content: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      is_error: Type.Boolean(),
+      code: Type.Optional(Type.String({ description: 'Code of the problem, if the tool reports one.' })),
+    }),
+    { content: [{ type: 'text', text: '2 bookings' }], structured_content: { data: [] }, is_error: false },
+  ),
   http: {
     method: 'POST',
     path: `${SERVERS}/{server}/call`,
@@ -61,47 +67,75 @@ export const callServer = previewOperation({
 
 const Text = Type.Union([Type.String(), Type.Null()])
 
-const Call = Type.Object({
-  seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the server, without gaps.' }),
-  tenant_id: Type.String(),
-  workspace_id: Type.String(),
-  server_id: Type.String(),
-  time: Time,
-  channel: Type.Enum([...CHANNELS], {
-    description: 'Channel of the call: the MCP endpoint, the REST API, or a flow.',
+const Call = component(
+  'McpCall',
+  Type.Object({
+    seq: Type.Integer({ minimum: 1, description: 'Position in the chain of the server, without gaps.' }),
+    tenant_id: Type.String(),
+    workspace_id: Type.String(),
+    server_id: Type.String(),
+    time: Time,
+    channel: Type.Enum([...CHANNELS], {
+      description: 'Channel of the call: the MCP endpoint, the REST API, or a flow.',
+    }),
+    principal: Text,
+    client_id: Type.Union([Type.String(), Type.Null()], {
+      description: 'Id of the OAuth client that the token was issued to.',
+    }),
+    address: Type.Union([Type.String(), Type.Null()], {
+      description: 'IP address of the client, for calls at the MCP endpoint.',
+    }),
+    version: Type.Union([Type.Integer(), Type.Null()]),
+    version_hash: Type.Union([Type.String(), Type.Null()], {
+      description: 'SHA-256 of the manifest of the version.',
+    }),
+    tool: Text,
+    scope: Type.Union([Type.String(), Type.Null()], {
+      description: 'OAuth scope that allowed the call, or that was missing.',
+    }),
+    arguments_sha256: Type.Union([Type.String(), Type.Null()], {
+      description: 'SHA-256 of the arguments as canonical JSON.',
+    }),
+    arguments_shape: Type.Union([Type.Array(Type.String()), Type.Null()], {
+      description: 'Names and JSON types of the arguments, `<name>: <type>`; never values.',
+    }),
+    outcome: Type.Enum([...OUTCOMES]),
+    transport_status: Type.Integer({ description: 'HTTP status of the response.' }),
+    rpc_code: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Code of the JSON-RPC error. `null`: the response has none.',
+    }),
+    code: Type.Union([Type.String(), Type.Null()], { description: 'Code of the problem.' }),
+    duration_ms: Type.Integer(),
+    request_id: Text,
+    prev_hash: Digest,
+    hash: Digest,
   }),
-  principal: Text,
-  client_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Id of the OAuth client that the token was issued to.',
-  }),
-  address: Type.Union([Type.String(), Type.Null()], {
-    description: 'IP address of the client, for calls at the MCP endpoint.',
-  }),
-  version: Type.Union([Type.Integer(), Type.Null()]),
-  version_hash: Type.Union([Type.String(), Type.Null()], {
-    description: 'SHA-256 of the manifest of the version.',
-  }),
-  tool: Text,
-  scope: Type.Union([Type.String(), Type.Null()], {
-    description: 'OAuth scope that allowed the call, or that was missing.',
-  }),
-  arguments_sha256: Type.Union([Type.String(), Type.Null()], {
-    description: 'SHA-256 of the arguments as canonical JSON.',
-  }),
-  arguments_shape: Type.Union([Type.Array(Type.String()), Type.Null()], {
-    description: 'Names and JSON types of the arguments, `<name>: <type>`; never values.',
-  }),
-  outcome: Type.Enum([...OUTCOMES]),
-  transport_status: Type.Integer({ description: 'HTTP status of the response.' }),
-  rpc_code: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Code of the JSON-RPC error. `null`: the response has none.',
-  }),
-  code: Type.Union([Type.String(), Type.Null()], { description: 'Code of the problem.' }),
-  duration_ms: Type.Integer(),
-  request_id: Text,
-  prev_hash: Digest,
-  hash: Digest,
-})
+  {
+    seq: 7,
+    tenant_id: EXAMPLE_ID.tenant,
+    workspace_id: EXAMPLE_ID.workspace,
+    server_id: EXAMPLE_ID.mcpServer,
+    time: EXAMPLE_TIME.created,
+    channel: 'wire',
+    principal: EXAMPLE_ID.user,
+    client_id: EXAMPLE_ID.client,
+    address: '192.0.2.7',
+    version: 1,
+    version_hash: EXAMPLE_DIGEST,
+    tool: 'bookings_query',
+    scope: 'mcp:bookings:read',
+    arguments_sha256: EXAMPLE_DIGEST,
+    arguments_shape: ['filter: object'],
+    outcome: 'ok',
+    transport_status: 200,
+    rpc_code: null,
+    code: null,
+    duration_ms: 14,
+    request_id: EXAMPLE_ID.request,
+    prev_hash: EXAMPLE_DIGEST,
+    hash: EXAMPLE_DIGEST,
+  },
+)
 type Call = Static<typeof Call>
 
 /**

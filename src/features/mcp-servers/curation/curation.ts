@@ -5,10 +5,11 @@ import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
 import { shortPointer } from '../../../core/json.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import type { InputError } from '../../../core/problem.ts'
-import { curatedAnnotations, type Hint, readsOnly, weakens } from '../../../core/tool-annotations.ts'
+import { curatedAnnotations, type Hint, READS, readsOnly, weakens } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { MCP_LIMITS } from '../limits.ts'
@@ -41,23 +42,36 @@ export const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAME
 const Schema = Type.Record(Type.String(), Type.Unknown(), {
   description: 'JSON Schema 2020-12 of the arguments or of the result.',
 })
-const CandidateView = Type.Object({
-  candidate: Type.String(),
-  name: Type.String(),
-  title: Type.String(),
-  description: Type.String(),
-  input_schema: Schema,
-  output_schema: Type.Optional(Schema),
-  annotations: Type.Record(Type.String(), Type.Boolean()),
-  claimed_annotations: Type.Optional(
-    Type.Record(Type.String(), Type.Boolean(), {
-      description:
-        'Hints that the upstream server declares for its tool. The curation may adopt them, but not relax them further.',
-    }),
-  ),
-  scope: Type.String(),
-  risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
-})
+const CandidateView = component(
+  'McpCandidate',
+  Type.Object({
+    candidate: Type.String(),
+    name: Type.String(),
+    title: Type.String(),
+    description: Type.String(),
+    input_schema: Schema,
+    output_schema: Type.Optional(Schema),
+    annotations: Type.Record(Type.String(), Type.Boolean()),
+    claimed_annotations: Type.Optional(
+      Type.Record(Type.String(), Type.Boolean(), {
+        description:
+          'Hints that the upstream server declares for its tool. The curation may adopt them, but not relax them further.',
+      }),
+    ),
+    scope: Type.String(),
+    risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
+  }),
+  {
+    candidate: 'collections:bookings:query',
+    name: 'bookings_query',
+    title: 'Query bookings',
+    description: 'Find bookings by court and time.',
+    input_schema: { type: 'object' },
+    annotations: READS,
+    scope: 'mcp:bookings:read',
+    risk: 'read',
+  },
+)
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',

@@ -2,8 +2,10 @@
 
 import Type, { type Static } from 'typebox'
 import { effectOnce } from '../../../access/effect-once.ts'
-import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
+import { Deleted, Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -40,31 +42,53 @@ const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unkn
     'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: the document at `url`.',
 })
 
-const McpSource = Type.Object({
-  id: Id('src'),
-  name: Type.String(),
-  kind: SourceKind,
-  url: Type.String(),
-  base_url: Type.Union([Type.String(), Type.Null()]),
-  headers: HeaderChoices,
-  image: Type.Union([ImageSettings, Type.Null()]),
-  tools: Type.Integer({ description: 'Number of pinned definitions.' }),
-  hash: Type.String({ description: 'SHA-256 of the pinned definitions.' }),
-  skipped: Type.Array(Skipped, { description: 'Definitions that are no tools, each with the reason.' }),
-  state: Type.Union(
-    ['ready', 'drifted', 'failed'].map((state) => Type.Literal(state)),
-    {
-      description:
-        'State of the source. `drifted`: when last read, it differed from the pinned definitions. `failed`: it could not be read.',
-    },
-  ),
-  drift: Type.Union([Drift, Type.Null()]),
-  error: Type.Union([Type.String(), Type.Null()]),
-  checked_at: Time,
-  created_by: Type.String(),
-  created_at: Time,
-  updated_at: Time,
-})
+const McpSource = component(
+  'McpSource',
+  Type.Object({
+    id: Id('src'),
+    name: Type.String(),
+    kind: SourceKind,
+    url: Type.String(),
+    base_url: Type.Union([Type.String(), Type.Null()]),
+    headers: HeaderChoices,
+    image: Type.Union([ImageSettings, Type.Null()]),
+    tools: Type.Integer({ description: 'Number of pinned definitions.' }),
+    hash: Type.String({ description: 'SHA-256 of the pinned definitions.' }),
+    skipped: Type.Array(Skipped, { description: 'Definitions that are no tools, each with the reason.' }),
+    state: Type.Union(
+      ['ready', 'drifted', 'failed'].map((state) => Type.Literal(state)),
+      {
+        description:
+          'State of the source. `drifted`: when last read, it differed from the pinned definitions. `failed`: it could not be read.',
+      },
+    ),
+    drift: Type.Union([Drift, Type.Null()]),
+    error: Type.Union([Type.String(), Type.Null()]),
+    checked_at: Time,
+    created_by: Type.String(),
+    created_at: Time,
+    updated_at: Time,
+  }),
+  {
+    id: EXAMPLE_ID.source,
+    name: 'weather',
+    kind: 'openapi',
+    url: 'https://weather.example/openapi.json',
+    base_url: null,
+    headers: {},
+    image: null,
+    tools: 3,
+    hash: EXAMPLE_DIGEST,
+    skipped: [],
+    state: 'ready',
+    drift: null,
+    error: null,
+    checked_at: EXAMPLE_TIME.updated,
+    created_by: EXAMPLE_ID.account,
+    created_at: EXAMPLE_TIME.created,
+    updated_at: EXAMPLE_TIME.updated,
+  },
+)
 type McpSource = Static<typeof McpSource>
 
 const COLUMNS = sql`id, name, kind, url, base_url, headers, image, jsonb_array_length(hashes) as tools, hash, skipped,
@@ -230,7 +254,7 @@ export const deleteSource = previewOperation({
   roles: ADMINS,
   summary: 'Delete a source that no active version of a server uses',
   input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  output: Deleted,
   http: { method: 'DELETE', path: `${SOURCES}/{source}` },
   run: async (scope, { source }) => {
     const { id, name } = await findSource(scope, source)

@@ -3,10 +3,12 @@
 import Type, { type Static } from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { component, exampleOf } from '../../../core/components/component.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
 import { VIEWERS } from '../../../core/policy.ts'
 import { portableInput, portableOutput } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
+import { READS } from '../../../core/tool-annotations.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { inThread } from '../../threads/run-in-thread.ts'
 import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
@@ -22,10 +24,14 @@ import { readCandidates } from '../tool-providers/index.ts'
 import type { LintFinding } from './lint.ts'
 import { type ReviewInput, reviewTools, type ToolReview } from './review-tools.ts'
 
-export const Reason = Type.Object({
-  tool: Type.Union([Type.String(), Type.Null()]),
-  detail: Type.String(),
-})
+export const Reason = component(
+  'McpReviewReason',
+  Type.Object({
+    tool: Type.Union([Type.String(), Type.Null()]),
+    detail: Type.String(),
+  }),
+  { tool: 'bookings_query', detail: 'The argument court is required now.' },
+)
 type Reason = Static<typeof Reason>
 
 export const ReviewClass = Type.Union(
@@ -138,15 +144,25 @@ const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
   detail,
 })
 
-const ShownTool = Type.Object({
-  name: Type.String(),
-  title: Type.String(),
-  description: Type.String(),
-  inputSchema: Type.Record(Type.String(), Type.Unknown()),
-  outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-  annotations: Type.Record(Type.String(), Type.Boolean()),
-  _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-})
+const ShownTool = component(
+  'McpTool',
+  Type.Object({
+    name: Type.String(),
+    title: Type.String(),
+    description: Type.String(),
+    inputSchema: Type.Record(Type.String(), Type.Unknown()),
+    outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    annotations: Type.Record(Type.String(), Type.Boolean()),
+    _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  }),
+  {
+    name: 'bookings_query',
+    title: 'Query bookings',
+    description: 'Find bookings by court and time.',
+    inputSchema: { type: 'object' },
+    annotations: READS,
+  },
+)
 
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
@@ -154,23 +170,44 @@ export const previewServer = previewOperation({
   summary:
     'Preview the draft of a hosted MCP server: the tools as models see them, their size, and the changes of publishing it',
   input: Input({ ws: Ws, server: Server }),
-  output: Type.Object({
-    instructions: Type.String(),
-    tools: Type.Array(ShownTool, { description: 'Tools as in `tools/list`, without tool search.' }),
-    bytes: Type.Integer({ description: 'Size of the tools as JSON, in bytes.' }),
-    tokens: Type.Integer({ description: 'Number of tokens, estimated at four characters per token.' }),
-    with_search: Type.Object(
-      { active: Type.Boolean(), tools: Type.Array(ShownTool), bytes: Type.Integer(), tokens: Type.Integer() },
-      {
-        description: 'Content of `tools/list` with tool search; `active`: tool search is on for this draft.',
-      },
-    ),
-    groups: Groups,
-    diff: Diff,
-    class: ReviewClass,
-    reasons: Type.Array(Reason),
-    findings: Type.Array(Finding, { description: 'Findings of the check of texts and schemas.' }),
-  }),
+  output: component(
+    'McpPreview',
+    Type.Object({
+      instructions: Type.String(),
+      tools: Type.Array(ShownTool, { description: 'Tools as in `tools/list`, without tool search.' }),
+      bytes: Type.Integer({ description: 'Size of the tools as JSON, in bytes.' }),
+      tokens: Type.Integer({ description: 'Number of tokens, estimated at four characters per token.' }),
+      with_search: Type.Object(
+        {
+          active: Type.Boolean(),
+          tools: Type.Array(ShownTool),
+          bytes: Type.Integer(),
+          tokens: Type.Integer(),
+        },
+        {
+          description:
+            'Content of `tools/list` with tool search; `active`: tool search is on for this draft.',
+        },
+      ),
+      groups: Groups,
+      diff: Diff,
+      class: ReviewClass,
+      reasons: Type.Array(Reason),
+      findings: Type.Array(Finding, { description: 'Findings of the check of texts and schemas.' }),
+    }),
+    {
+      instructions: 'Courts and their bookings.',
+      tools: [exampleOf(ShownTool)],
+      bytes: 180,
+      tokens: 45,
+      with_search: { active: false, tools: [], bytes: 0, tokens: 0 },
+      groups: [],
+      diff: { added: [], removed: [], changed: [], widened: [], summary: [] },
+      class: 'safe',
+      reasons: [],
+      findings: [],
+    },
+  ),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {
     const found = await findServer(scope, server)

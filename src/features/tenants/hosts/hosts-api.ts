@@ -8,6 +8,8 @@ import { effectOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
 import { dnsOf, hostNamesOf, isOwnHost } from '../../../access/scope-services.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -27,19 +29,29 @@ const HostName = Type.String({
     'Host name, such as `api.shop.example`. Letter case and a final dot do not count; other scripts than Latin are stored in their ASCII form. No wildcard, no IP address, no name of the platform.',
 })
 
-const Host = Type.Object({
-  host: Type.String(),
-  workspace_id: Id('ws'),
-  record: Type.Object(
-    { name: Type.String(), type: Type.Literal('TXT'), value: Type.String() },
-    { description: 'The DNS record that proves the name. It stays as long as the workspace has the name.' },
-  ),
-  verified_at: Type.Union(OptionalTime.anyOf, {
-    description:
-      'Time at which the proof was found. `null`: it was not found yet, or another workspace has proved the name since.',
+const Host = component(
+  'Host',
+  Type.Object({
+    host: Type.String(),
+    workspace_id: Id('ws'),
+    record: Type.Object(
+      { name: Type.String(), type: Type.Literal('TXT'), value: Type.String() },
+      { description: 'The DNS record that proves the name. It stays as long as the workspace has the name.' },
+    ),
+    verified_at: Type.Union(OptionalTime.anyOf, {
+      description:
+        'Time at which the proof was found. `null`: it was not found yet, or another workspace has proved the name since.',
+    }),
+    created_at: Time,
   }),
-  created_at: Time,
-})
+  {
+    host: 'api.tennis.example',
+    workspace_id: EXAMPLE_ID.workspace,
+    record: { name: '_tenon.api.tennis.example', type: 'TXT', value: 'tenon-verify=riverside' },
+    verified_at: EXAMPLE_TIME.updated,
+    created_at: EXAMPLE_TIME.created,
+  },
+)
 type Host = Static<typeof Host>
 
 const COLUMNS = sql`host, workspace_id, json_build_object('name', ${`${PROOF_LABEL}.`} || host, 'type', 'TXT', 'value', proof) as record,
@@ -131,7 +143,10 @@ export const deleteHost = adminOperation({
   summary: 'Delete a host name; within 5 s, requests for it are no longer served for the workspace',
   roles: ADMINS,
   input: Input(ONE),
-  output: Type.Object({ host: Type.String(), deleted: Type.Literal(true) }),
+  output: component('DeletedHost', Type.Object({ host: Type.String(), deleted: Type.Literal(true) }), {
+    host: 'api.tennis.example',
+    deleted: true,
+  }),
   http: { method: 'DELETE', path: `${PATH}/{host}` },
   run: async (scope, { id, host: text }) => {
     const gone = await scope.row<Place & { host: string }>(

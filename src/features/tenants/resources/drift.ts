@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { AdminScope } from '../../../access/scope.ts'
+import { component } from '../../../core/components/component.ts'
+import { EXAMPLE_ID, EXAMPLE_TIME } from '../../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { TENANT_ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -19,38 +21,56 @@ import { SCHEDULES } from './schedules.ts'
 
 const RESOURCES: readonly Comparable[] = [BUCKET, SCHEDULES, HOST_PROOFS, HOST_ROUTES, REALM]
 
-export const Drift = Type.Object({
-  target: Type.String({ description: 'Id of the tenant or the workspace.' }),
-  checked_at: Time,
-  differences: Type.Array(
-    Type.Object({
-      resource: Type.String({ description: 'Kind of the resource, such as `bucket`.' }),
-      name: Type.String({ description: 'Name of the resource in the other system.' }),
-      kind: Type.Union(
-        [
-          Type.Literal('missing'),
-          Type.Literal('altered'),
-          Type.Literal('left_over'),
-          Type.Literal('foreign'),
-        ],
-        {
+export const Drift = component(
+  'Drift',
+  Type.Object({
+    target: Type.String({ description: 'Id of the tenant or the workspace.' }),
+    checked_at: Time,
+    differences: Type.Array(
+      Type.Object({
+        resource: Type.String({ description: 'Kind of the resource, such as `bucket`.' }),
+        name: Type.String({ description: 'Name of the resource in the other system.' }),
+        kind: Type.Union(
+          [
+            Type.Literal('missing'),
+            Type.Literal('altered'),
+            Type.Literal('left_over'),
+            Type.Literal('foreign'),
+          ],
+          {
+            description:
+              'Kind of the difference. `left_over`: the platform has made the resource, and does not know it any more. `foreign`: the platform did not make it.',
+          },
+        ),
+        detail: Type.String(),
+        repair: Type.Union([Type.Literal('automatic'), Type.Literal('by_hand')], {
           description:
-            'Kind of the difference. `left_over`: the platform has made the resource, and does not know it any more. `foreign`: the platform did not make it.',
-        },
-      ),
-      detail: Type.String(),
-      repair: Type.Union([Type.Literal('automatic'), Type.Literal('by_hand')], {
-        description:
-          'Repair of the difference. `automatic`: by the platform at its next look, within an hour.',
+            'Repair of the difference. `automatic`: by the platform at its next look, within an hour.',
+        }),
       }),
+    ),
+    omitted: Type.Integer({ description: 'Number of further differences, which are not listed.' }),
+    unread: Type.Array(Type.Object({ resource: Type.String(), detail: Type.String() }), {
+      description:
+        'Resources that could not be compared, and why. With any, the list of differences is incomplete.',
     }),
-  ),
-  omitted: Type.Integer({ description: 'Number of further differences, which are not listed.' }),
-  unread: Type.Array(Type.Object({ resource: Type.String(), detail: Type.String() }), {
-    description:
-      'Resources that could not be compared, and why. With any, the list of differences is incomplete.',
   }),
-})
+  {
+    target: EXAMPLE_ID.workspace,
+    checked_at: EXAMPLE_TIME.updated,
+    differences: [
+      {
+        resource: 'bucket',
+        name: 'bookings-4z3v73kk0e00',
+        kind: 'missing',
+        detail: 'The bucket does not exist.',
+        repair: 'automatic',
+      },
+    ],
+    omitted: 0,
+    unread: [],
+  },
+)
 export type Drift = Static<typeof Drift>
 
 interface TargetRow {

@@ -1,8 +1,14 @@
 /** Describes operations as an OpenAPI 3.1 document, with the binding that bind.ts applies. */
 
-import { ACCESS_LIMITS } from '../access/limits.ts'
-import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
-import { acceptsKey } from './idempotency.ts'
+import Type from 'typebox'
+import { ACCESS_LIMITS } from '../../access/limits.ts'
+import { END_EVENT } from '../../core/bytes.ts'
+import { component } from '../../core/components/component.ts'
+import { EXAMPLE_ID } from '../../core/components/examples.ts'
+import { type AnyOperation, acceptsKey, type FeedEvents, placeOf, QUERY_NAMES } from '../../core/operation.ts'
+import { PROBLEMS } from '../../core/problem-catalogue.ts'
+import { ComponentSchemas } from './references.ts'
+import { clientName, requireTag, TAGS } from './tags.ts'
 
 type Json = Record<string, unknown>
 
@@ -16,6 +22,8 @@ export function openApi(operations: readonly AnyOperation[]): Json {
     const path = operation.http.path.replace('*}', '}')
     paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
   }
+  const components = new ComponentSchemas()
+  const responses = components.refer(RESPONSES)
   return {
     openapi: '3.1.0',
     info: {
@@ -27,8 +35,8 @@ export function openApi(operations: readonly AnyOperation[]): Json {
     },
     servers: [{ url: '/' }],
     tags: TAGS.map(({ name, description }) => ({ name, description })),
-    paths,
-    components: components(),
+    paths: components.refer(paths),
+    components: { securitySchemes: SECURITY_SCHEMES, responses, schemas: components.schemas },
   }
 }
 
@@ -42,6 +50,7 @@ function describe(operation: AnyOperation): Json {
     operationId: operation.name,
     summary: operation.summary,
     tags: [requireTag(operation.name)],
+    'x-client': clientName(operation.name),
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),
@@ -65,9 +74,14 @@ function content(operation: AnyOperation): Json {
   const { http, output } = operation
   if (http.method === 'HEAD') return {}
   if (http.reply === 'bytes') return { content: bytesOf(operation) }
-  if (http.reply === 'feed') return { content: { 'text/event-stream': { schema: TEXT } } }
+  if (http.reply === 'feed')
+    return { content: { 'text/event-stream': { schema: TEXT, 'x-events': eventsOf(http.events) } } }
   return { content: json(http.replyBody === undefined ? output : fieldsOf(output)[http.replyBody]) }
 }
+
+/** Events by their names, with the schema of their data. OpenAPI 3.1 has no field for them; 3.2 has `itemSchema`. */
+const eventsOf = (events: FeedEvents = {}): Json =>
+  Object.fromEntries(Object.entries({ ...events, ...END_EVENT }).map(([name, data]) => [name, { data }]))
 
 /** Replies to conditional requests and ranges (RFC 9110 §13, §14). */
 function byteStatuses(operation: AnyOperation): Json {
@@ -190,152 +204,62 @@ function bodyObject(operation: AnyOperation): Json {
 
 const TEXT = { type: 'string' }
 
-function components(): Json {
-  return {
-    securitySchemes: {
-      apiKey: { type: 'apiKey', in: 'header', name: 'apikey' },
-      bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-    },
-    responses: {
-      Problem: {
-        description: 'Problem (RFC 9457); the meaning of a `code` never changes.',
-        headers: { 'x-request-id': { schema: TEXT } },
-        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
-    },
-    schemas: {
-      Problem: {
-        type: 'object',
-        required: ['type', 'title', 'status', 'code', 'request_id'],
-        properties: {
-          type: TEXT,
-          title: TEXT,
-          status: { type: 'integer' },
-          detail: TEXT,
-          instance: TEXT,
-          code: TEXT,
-          request_id: TEXT,
-          hint: TEXT,
-          errors: { type: 'array', items: { type: 'object' } },
-        },
-      },
-    },
-  }
+const SECURITY_SCHEMES: Json = {
+  apiKey: { type: 'apiKey', in: 'header', name: 'apikey' },
+  bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
 }
 
-/** The tags of the document; `nouns` are the first parts of operation names. */
-const TAGS = [
-  {
-    name: 'Collections',
-    description:
-      'JSON documents: filters, order, keyset pages; declared with a schema or created by the first write.',
-    nouns: ['collection', 'collections', 'batch', 'bulk_change', 'schema'],
-  },
-  {
-    name: 'Objects',
-    description:
-      "Objects of any media type in the workspace's bucket, as streams, with ranges, conditions and uploads that resume.",
-    nouns: ['object', 'upload'],
-  },
-  {
-    name: 'Events',
-    description: 'Events of the tenant: publish, and subscribe as server-sent events with replay.',
-    nouns: ['event'],
-  },
-  {
-    name: 'Functions',
-    description:
-      'TypeScript in a sandbox. Each call is a durable run; the response is the return value of the function.',
-    nouns: [
-      'function',
-      'function_version',
-      'function_alias',
-      'function_trigger',
-      'function_run',
-      'invocation',
-    ],
-  },
-  {
-    name: 'Flows',
-    description:
-      'Durable workflows in the Open Workflow Specification DSL: drafts, immutable versions, executions.',
-    nouns: [
-      'flow',
-      'flow_version',
-      'flow_alias',
-      'flow_secret',
-      'execution',
-      'flow_execution',
-      'execution_step',
-      'approval',
-      'inbox',
-      'schedule',
-      'trigger',
-    ],
-  },
-  {
-    name: 'MCP servers',
-    description:
-      'Tools for agents, made of collections, functions, events and flows: curated, published, audited.',
-    nouns: [
-      'mcp_server',
-      'mcp_candidate',
-      'mcp_curation',
-      'mcp_version',
-      'mcp_call',
-      'mcp_client',
-      'mcp_source',
-    ],
-  },
-  {
-    name: 'Identity',
-    description:
-      'Accounts of people, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
-    nouns: ['account', 'user', 'oauth_client', 'issuer', 'sign_in_policy'],
-  },
-  {
-    name: 'Temporal',
-    description: 'Support of the Temporal UI for operators: decrypted payloads of executions.',
-    nouns: ['codec'],
-  },
-  {
-    name: 'Analytics',
-    description: 'Metrics of a workspace or tenant, and usage by the hour.',
-    nouns: ['analytics', 'usage'],
-  },
-  {
-    name: 'Tenants',
-    description:
-      'Tenants, their workspaces and host names, API keys, settings and quotas, and the operations that create them.',
-    nouns: [
-      'me',
-      'limits',
-      'status',
-      'tenant',
-      'workspace',
-      'host',
-      'api_key',
-      'quota',
-      'service',
-      'operation',
-    ],
-  },
-  {
-    name: 'Audit',
-    description: 'Changes and denied requests with their callers, in a hash chain per tenant.',
-    nouns: ['audit'],
-  },
-]
+const ProblemError = component(
+  'ProblemError',
+  Type.Object({
+    in: Type.Enum(['body', 'path', 'query', 'header'], { description: 'Part of the request.' }),
+    name: Type.String({ description: 'Name of the field, parameter or header.' }),
+    pointer: Type.String({ description: 'JSON pointer of the value in its part.' }),
+    detail: Type.String(),
+    keyword: Type.Optional(
+      Type.String({ description: 'Keyword of the schema of the collection that the value violates.' }),
+    ),
+  }),
+  { in: 'body', name: 'name', pointer: '/name', detail: 'must not have fewer than 1 characters' },
+)
 
-/** The tag of the noun of an operation; undefined if none lists it. */
-export function tagOf(operation: string): string | undefined {
-  const noun = operation.split('.')[0] ?? ''
-  return TAGS.find(({ nouns }) => nouns.includes(noun))?.name
-}
+const ProblemDocument = component(
+  'Problem',
+  Type.Object(
+    {
+      type: Type.String({ description: 'Path of the page about the code.' }),
+      title: Type.String(),
+      status: Type.Integer({ description: 'HTTP status.' }),
+      detail: Type.Optional(Type.String()),
+      instance: Type.Optional(Type.String({ description: 'Path of the request.' })),
+      code: Type.String({
+        description: 'Code, whose meaning never changes. Later versions may add codes.',
+        // The keyword for lists that grow (Zalando RESTful API Guidelines, rule 112).
+        'x-extensible-enum': Object.keys(PROBLEMS).sort(),
+      }),
+      request_id: Type.String({ description: 'Id under which the request is logged.' }),
+      hint: Type.Optional(Type.String({ description: 'The next step of the caller.' })),
+      errors: Type.Optional(Type.Array(ProblemError)),
+    },
+    { description: 'Problem (RFC 9457). Further members belong to the code.' },
+  ),
+  {
+    type: '/docs/problems/validation_failed',
+    title: 'The input is not valid',
+    status: 400,
+    detail: 'name: must not have fewer than 1 characters',
+    instance: '/v1/tenants',
+    code: 'validation_failed',
+    request_id: EXAMPLE_ID.request,
+    hint: 'See `errors` for the fields and reasons.',
+    errors: [{ in: 'body', name: 'name', pointer: '/name', detail: 'must not have fewer than 1 characters' }],
+  },
+)
 
-/** @throws TypeError if no tag lists the noun of the operation */
-function requireTag(operation: string): string {
-  const tag = tagOf(operation)
-  if (tag === undefined) throw new TypeError(`no tag lists the noun of ${operation}`)
-  return tag
+const RESPONSES: Json = {
+  Problem: {
+    description: 'Problem (RFC 9457); the meaning of a `code` never changes.',
+    headers: { 'x-request-id': { schema: TEXT } },
+    content: { 'application/problem+json': { schema: ProblemDocument } },
+  },
 }
