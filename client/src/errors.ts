@@ -10,8 +10,14 @@ export interface InputFault {
   readonly [member: string]: unknown
 }
 
-/** Faults of the client itself: no server has answered, the deadline has passed, or the answer is none of Tenon. */
-export type ClientCode = 'network_error' | 'deadline_exceeded' | 'invalid_response' | 'stream_silent'
+/** Faults of the client itself: no server has answered, the deadline has passed, the answer is none of Tenon, or nobody is signed in. */
+export type ClientCode =
+  | 'network_error'
+  | 'deadline_exceeded'
+  | 'invalid_response'
+  | 'stream_silent'
+  | 'sign_in_failed'
+  | 'signed_out'
 
 interface Facts {
   readonly code: string

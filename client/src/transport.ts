@@ -31,12 +31,15 @@ export interface CallOptions {
   readonly onResponse?: (response: Response) => void
 }
 
+/** What `fetch` takes as a body: a text, bytes, a blob, a form or a stream. */
+export type RequestBody = NonNullable<RequestInit['body']>
+
 export interface Sent {
   readonly method: string
   /** With its query. */
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: BodyInit
+  readonly body?: RequestBody
   /** True if the request may be sent twice: it is idempotent, or has a key that makes it so. */
   readonly isRepeatable: boolean
 }

@@ -97,18 +97,21 @@ type FieldFilter<V> =
   | (Present<V> extends object ? Operators<Present<V>> : Present<V> | Operators<Present<V>>)
   | null
 
+/** Of an undeclared collection, no names of references are known. */
+type RelatedFilter<T extends CollectionType> = string extends keyof T['references']
+  ? unknown
+  : { readonly [R in keyof T['references']]?: Related }
+
 /** All members hold: `{ status: 'open', age: { gte: 18 }, 'customer.plan': 'pro', $or: [{…}, {…}] }`. */
 export type Filter<T extends CollectionType = AnyCollection> = {
   readonly [F in keyof DocumentOf<T>]?: FieldFilter<DocumentOf<T>[F]>
-} & {
-  readonly [R in keyof T['references']]?: Related
-} & {
-  readonly [path: `${string}.${string}`]: unknown
-} & {
-  readonly $or?: readonly Filter<T>[]
-  readonly $and?: readonly Filter<T>[]
-  readonly $not?: Filter<T>
-}
+} & RelatedFilter<T> & {
+    readonly [path: `${string}.${string}`]: unknown
+  } & {
+    readonly $or?: readonly Filter<T>[]
+    readonly $and?: readonly Filter<T>[]
+    readonly $not?: Filter<T>
+  }
 
 /** The documents that `expand` adds, by the names of references. */
 export type ExpandedOf<

@@ -28,6 +28,7 @@ import { serviceVerbs } from './tenants/service.ts'
 import { tenantVerbs, workspaceVerbs } from './tenants/tenant.ts'
 import { traceVerbs } from './trace.ts'
 import { triggerVerbs } from './triggers.ts'
+import { typesVerb } from './types/types.ts'
 import { addVerb, type Flag } from './verb.ts'
 
 const VERBS = [
@@ -46,6 +47,7 @@ const VERBS = [
   serviceVerbs,
   auditVerbs,
   schemaVerbs,
+  typesVerb,
   collectionVerbs,
   objectVerbs,
   eventVerbs,

@@ -16,6 +16,7 @@ import { openApi } from '../../features/openapi/document.ts'
 import { describeConfig } from '../../infra/config.ts'
 import { metricsPage } from '../../infra/metrics/catalogue.ts'
 import { createProgram } from '../program.ts'
+import { clientFiles } from '../types/client-operations.ts'
 import { chartPage, chartSchema } from './chart-reference.ts'
 import { examplesFile } from './docstring-examples.ts'
 import { limitsPage } from './limits-page.ts'
@@ -25,8 +26,12 @@ const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
 /** The generated files: name → content. */
 export function referenceFiles(): Readonly<Record<string, string>> {
+  const document = openApi(OPERATIONS)
+  const client = clientFiles(document)
   return {
-    'openapi.json': `${JSON.stringify(openApi(OPERATIONS), null, 2)}\n`,
+    'openapi.json': `${JSON.stringify(document, null, 2)}\n`,
+    '../../client/src/generated/operations.ts': client.table,
+    '../../client/src/generated/types.ts': client.types,
     'flow-schema.json': flowSchema(),
     'policy.txt': policyText(OPERATIONS),
     'roles.md': rolesPage(OPERATIONS),

@@ -50,7 +50,7 @@ function describe(operation: AnyOperation): Json {
     operationId: operation.name,
     summary: operation.summary,
     tags: [requireTag(operation.name)],
-    'x-client': clientName(operation.name),
+    'x-client': { ...clientName(operation.name), ...bodyField(operation) },
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),
@@ -69,6 +69,10 @@ function describe(operation: AnyOperation): Json {
     },
   }
 }
+
+/** The input field that is the whole body, whose name is nowhere else in the document. */
+const bodyField = ({ http: { body } }: AnyOperation): Json =>
+  body === undefined || body === '*' ? {} : { body }
 
 function content(operation: AnyOperation): Json {
   const { http, output } = operation
