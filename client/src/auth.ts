@@ -46,7 +46,7 @@ export class Auth {
   constructor(options: AuthOptions) {
     const issuer = `${options.url.replace(/\/+$/, '')}/auth`
     this.#options = options
-    this.#client = { client_id: options.clientId }
+    this.#client = { client_id: options.clientId, id_token_signed_response_alg: 'ES256' }
     this.#storage = options.storage ?? inMemory()
     this.#server = {
       issuer,
@@ -167,7 +167,7 @@ export class Auth {
       return this.#tokens
     } catch (error) {
       if (error instanceof oauth.AuthorizationResponseError) throw failed(reasonOf(error), error)
-      if (!(error instanceof oauth.ResponseBodyError)) throw error
+      if (!(error instanceof oauth.ResponseBodyError)) throw unexpected(this.#server.issuer, error)
       this.#forget()
       throw wasSignedIn ? signedOut(reasonOf(error), error) : failed(reasonOf(error), error)
     }
@@ -221,6 +221,12 @@ const reasonOf = ({
 
 const failed = (detail: string, cause?: unknown): TenonError =>
   new TenonError({ code: 'sign_in_failed', status: 0, detail, cause, hint: 'Sign in again.' })
+
+/** The issuer has not answered, or not as an issuer does. */
+const unexpected = (issuer: string, cause: unknown): TenonError =>
+  cause instanceof oauth.OperationProcessingError
+    ? new TenonError({ code: 'invalid_response', status: 0, detail: cause.message, cause })
+    : new TenonError({ code: 'network_error', status: 0, detail: `No server answers at ${issuer}.`, cause })
 
 const signedOut = (detail: string, cause?: unknown): TenonError =>
   new TenonError({ code: 'signed_out', status: 401, detail, cause, hint: 'Sign in again.' })
