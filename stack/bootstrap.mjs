@@ -23,6 +23,7 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:ctk': ['test/conformance/ows/ctk.ts'],
   'test:prometheus': ['test/conformance/prometheus/main.ts'],
   'test:clients': ['test/conformance/s3-clients/main.ts'],
+  'test:openapi': ['test/conformance/openapi/main.ts'],
   'test:kms': ['test/conformance/kms/main.ts'],
   'test:chart': ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.chart.config.ts'],
   'test:restore': [
