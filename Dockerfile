@@ -5,6 +5,7 @@ FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 ENV NODE_ENV=production
 COPY package.json package-lock.json .npmrc ./
+COPY client/package.json ./client/
 # Without the binaries of Temporal's SDK for other machines and its sources: 130 MB.
 RUN npm ci --omit=dev --no-audit --no-fund \
   && cd node_modules/@temporalio/core-bridge \
@@ -17,6 +18,7 @@ COPY docs/collections.md docs/flows.md docs/functions.md docs/mcp.md docs/querie
 COPY stack ./stack
 COPY examples ./examples
 COPY src ./src
+COPY client ./client
 RUN node src/cli/main.ts build /app/dist && rm -r node_modules/.cache
 
 # No npm, no compiler, no headers: Node is one file.

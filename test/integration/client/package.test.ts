@@ -1,0 +1,57 @@
+/** The package as it is published: packed, installed into the folder of another application, and used there. */
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+
+const ROOT = new URL('../../../', import.meta.url).pathname
+const run = promisify(execFile)
+const NPM = ['--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
+
+let app: string
+beforeAll(async () => {
+  app = await mkdtemp(join(tmpdir(), 'tenon-app-'))
+})
+afterAll(() => rm(app, { recursive: true, force: true }))
+
+test('npm pack, npm install in another folder: the compiler has its types, and Node runs it', async () => {
+  await run('npm', ['pack', '--workspace', 'client', '--pack-destination', app, ...NPM], { cwd: ROOT })
+  const [archive = ''] = (await readdir(app)).filter((name) => name.endsWith('.tgz'))
+  await writeFile(join(app, 'package.json'), '{"name": "app", "type": "module", "private": true}')
+  await run('npm', ['install', `./${archive}`, ...NPM], { cwd: app })
+  const { url } = inject('tenon')
+  const workspace = await createTestWorkspace()
+  const options = JSON.stringify({ url, apikey: workspace.service['apikey'] })
+  await writeFile(
+    join(app, 'app.ts'),
+    `import { createClient, TenonError, type Client } from '@tenon/client'
+     import { Auth } from '@tenon/client/auth'
+     const tenon: Client = createClient(${options})
+     const notes = tenon.from('${unique('notes')}')
+     const made = await notes.create({ text: 'hello' })
+     const page = await notes.where({ text: 'hello' }).page()
+     const error = await notes.get('x').catch((e: unknown) => e)
+     const auth = new Auth({ url: ${options}.url, clientId: 'client_x', redirectUri: 'http://localhost/' })
+     console.log(JSON.stringify([page.data[0]?.id === made.id, error instanceof TenonError && error.code, auth.isSignedIn]))`,
+  )
+  const compiler = {
+    target: 'es2022',
+    module: 'nodenext',
+    strict: true,
+    lib: ['es2023', 'dom', 'dom.iterable'],
+    types: [],
+  }
+  await writeFile(
+    join(app, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: compiler, files: ['app.ts'] }),
+  )
+  await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', app]).catch((error: { stdout: string }) => {
+    throw new Error(error.stdout)
+  })
+  const { stdout } = await run(process.execPath, [join(app, 'app.js')])
+  expect(JSON.parse(stdout)).toEqual([true, 'not_found', false])
+})
