@@ -101,7 +101,13 @@ function call(
 ): unknown {
   const { method, reply, takesKey, bytes } = operation
   const path = addressOf(operation, input)
-  if (reply === 'stream') return frames(transport, path, options)
+  if (reply === 'stream') {
+    const { last_event_id: lastEventId } = input
+    return frames(transport, path, {
+      ...(lastEventId !== undefined && { lastEventId: String(lastEventId) }),
+      ...options,
+    })
+  }
   const { idempotencyKey, ...rest } = options
   const body = bodyOf(operation, input)
   const headers = {
