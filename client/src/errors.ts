@@ -61,7 +61,7 @@ export class TenonError<Code extends string = string> extends Error {
 
   constructor(facts: Facts) {
     const { code, detail, title, hint, cause } = facts
-    const text = [`${code}: ${detail ?? title ?? 'The request failed.'}`, hint].filter(Boolean).join(' ')
+    const text = [`${code}: ${detail ?? title ?? 'The request failed.'}`, hint].filter(Boolean).join('\n')
     super(text, cause === undefined ? undefined : { cause })
     this.name = 'TenonError'
     this.code = code as Code

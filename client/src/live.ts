@@ -76,6 +76,7 @@ export class LiveList<D> {
   async #run(): Promise<void> {
     const running = new AbortController()
     this.#running = running
+    this.#snapshot = { state: 'connecting', documents: this.#snapshot.documents }
     const { signal } = this.#options
     const any = signal === undefined ? running.signal : AbortSignal.any([signal, running.signal])
     try {
@@ -110,13 +111,19 @@ export class LiveList<D> {
     if ((event === 'enter' || event === 'update') && document !== undefined) this.#documents.set(id, document)
     else if (event === 'leave' || event === 'delete') this.#documents.delete(id)
     else return false
+    this.#checkSize(this.#documents)
     this.#change({})
     return false
   }
 
+  /** @throws TenonError `output_too_large` */
+  #checkSize({ size }: ReadonlyMap<string, Shown>): void {
+    const { max = 1_000 } = this.#options
+    if (size > max) throw tooMany(this.#name, max)
+  }
+
   /** All pages; the position of the first one comes before them all. */
   async #read(signal: AbortSignal): Promise<{ documents: Map<string, Shown>; position: string }> {
-    const { max = 1_000 } = this.#options
     const documents = new Map<string, Shown>()
     let position = ''
     for (let after = ''; ; ) {
@@ -126,7 +133,7 @@ export class LiveList<D> {
       const { data, page } = (await this.#transport.send(sent, { signal }, readJson)) as Page<Shown>
       position = page.position ?? position
       for (const document of data) documents.set(document.id, document)
-      if (documents.size > max) throw tooMany(this.#name, max)
+      this.#checkSize(documents)
       if (page.next === null) return { documents, position }
       after = page.next
     }
