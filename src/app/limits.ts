@@ -15,6 +15,7 @@ import { ISSUER_LIMITS } from '../features/identity/limits.ts'
 import { SHARED_LIMITS } from '../features/limits.ts'
 import { MCP_LIMITS } from '../features/mcp-servers/limits.ts'
 import { OBJECT_LIMITS } from '../features/objects/limits.ts'
+import { OPENAPI_LIMITS } from '../features/openapi/limits.ts'
 import { RETENTION_LIMITS } from '../features/retention/limits.ts'
 import { RUN_LIMITS } from '../features/runs/limits.ts'
 import { TRIGGER_LIMITS } from '../features/runs/triggers/limits.ts'
@@ -44,6 +45,7 @@ export const LIMITS: Readonly<Record<string, LimitGroup>> = {
   'features/functions/limits.ts': FUNCTION_LIMITS,
   'features/mcp-servers/limits.ts': MCP_LIMITS,
   'features/objects/limits.ts': OBJECT_LIMITS,
+  'features/openapi/limits.ts': OPENAPI_LIMITS,
   'features/retention/limits.ts': RETENTION_LIMITS,
   'features/runs/limits.ts': RUN_LIMITS,
   'features/runs/triggers/limits.ts': TRIGGER_LIMITS,

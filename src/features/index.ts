@@ -33,6 +33,7 @@ import * as signInPolicy from './identity/sign-in-policy.ts'
 import * as users from './identity/users/users-api.ts'
 import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
+import { getWorkspaceDocument } from './openapi/workspace-document-api.ts'
 import { deleteUser } from './people/delete-user.ts'
 import { exportUser } from './people/export-user.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
@@ -70,6 +71,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   suspension.restoreTenant,
   tenants.createWorkspace,
   tenants.getWorkspace,
+  getWorkspaceDocument,
   tenants.listWorkspaces,
   hosts.createHost,
   hosts.listHosts,

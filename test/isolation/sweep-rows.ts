@@ -114,6 +114,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
     foreign: 'not_found',
   },
+  'workspace.get_openapi': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/openapi.json`,
+    foreign: 'not_found',
+  },
   'workspace.list': {
     path: ({ workspace }) => `/v1/workspaces?tenant_id=${workspace.tenantId}`,
     foreign: 'own_list',

@@ -42,6 +42,7 @@ export const OPERATIONS = {
     get: 'GET /v1/workspaces/{id}',
     update: 'PATCH /v1/workspaces/{id} b* k',
     delete: 'DELETE /v1/workspaces/{id} qgrace_days hprefer',
+    getOpenapi: 'GET /v1/workspaces/{ws}/openapi.json hif-none-match',
     suspend: 'POST /v1/workspaces/{id}/suspend b* k',
     resume: 'POST /v1/workspaces/{id}/resume b* k',
     retry: 'POST /v1/workspaces/{id}/retry hprefer k',

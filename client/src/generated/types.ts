@@ -3497,6 +3497,12 @@ export interface Operations {
       readonly grace_days?: number
       readonly prefer?: string
     }, options?: CallOptions): Promise<Operation>
+    /** Read the OpenAPI document of a workspace: its declared collections, and its functions and published flows with schemas. */
+    getOpenapi(input: {
+      /** Id of the workspace. */
+      readonly ws: string
+      readonly if_none_match?: string
+    }, options?: CallOptions): Promise<Readonly<Record<string, unknown>>>
     /** Suspend a workspace: all its activity stops within 5 s, and no work is lost. */
     suspend(input: {
       /** Id of the workspace. */

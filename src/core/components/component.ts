@@ -5,6 +5,7 @@ import type { TSchema } from 'typebox'
 export interface Component {
   readonly name: string
   readonly schema: object
+  /** Undefined for schemas of a workspace, which has given none. */
   readonly example: unknown
 }
 
@@ -31,7 +32,7 @@ function largestPart(schema: object): object {
  * componentOf(Type.Optional(Note))?.name // 'Note'
  * ```
  */
-export function component<T extends TSchema>(name: string, schema: T, example: unknown): T {
+export function component<T extends TSchema>(name: string, schema: T, example?: unknown): T {
   const made: Component = { name, schema, example }
   COMPONENTS.set(schema, made)
   COMPONENTS.set(largestPart(schema), made)

@@ -14,31 +14,53 @@ type Json = Record<string, unknown>
 
 const PROBLEM = { $ref: '#/components/responses/Problem' }
 
-export function openApi(operations: readonly AnyOperation[]): Json {
-  const paths: Record<string, Json> = {}
-  for (const operation of operations) {
-    const { method } = operation.http
+const ABOUT = {
+  title: 'Tenon',
+  description:
+    'One backend for many tenants: collections, objects, events, functions, flows and MCP servers behind one API.',
+}
+
+/** An OpenAPI document to which operations are added one by one. */
+export class OpenApiDocument {
+  readonly #paths: Record<string, Json> = {}
+  readonly #components = new ComponentSchemas()
+
+  /**
+   * @param operation one whose name has a part between noun and verb has no name in typed clients
+   * @throws TypeError if it has a schema with the name of another schema
+   */
+  add(operation: AnyOperation): void {
+    const method = operation.http.method.toLowerCase()
     // OpenAPI cannot describe a parameter that matches the rest of a path.
     const path = operation.http.path.replace('*}', '}')
-    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) }
+    this.#paths[path] = { ...this.#paths[path], [method]: this.#components.refer(describe(operation)) }
   }
-  const components = new ComponentSchemas()
-  const responses = components.refer(RESPONSES)
-  return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Tenon',
-      version: '1',
-      description:
-        'One backend for many tenants: collections, objects, events, functions, flows and MCP servers behind one API.',
-      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
-    },
-    servers: [{ url: '/' }],
-    tags: TAGS.map(({ name, description }) => ({ name, description })),
-    paths: components.refer(paths),
-    components: { securitySchemes: SECURITY_SCHEMES, responses, schemas: components.schemas },
+
+  toJson(about: typeof ABOUT = ABOUT): Json {
+    const responses = this.#components.refer(RESPONSES)
+    return {
+      openapi: '3.1.0',
+      info: {
+        ...about,
+        version: '1',
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: '/' }],
+      tags: TAGS.map(({ name, description }) => ({ name, description })),
+      paths: this.#paths,
+      components: { securitySchemes: SECURITY_SCHEMES, responses, schemas: this.#components.schemas },
+    }
   }
 }
+
+export function openApi(operations: readonly AnyOperation[]): Json {
+  const document = new OpenApiDocument()
+  for (const operation of operations) document.add(operation)
+  return document.toJson()
+}
+
+/** `noun.verb` */
+const isPlain = (name: string): boolean => name.split('.').length === 2
 
 function describe(operation: AnyOperation): Json {
   const { http } = operation
@@ -50,7 +72,9 @@ function describe(operation: AnyOperation): Json {
     operationId: operation.name,
     summary: operation.summary,
     tags: [requireTag(operation.name)],
-    'x-client': { ...clientName(operation.name), ...bodyField(operation) },
+    ...(isPlain(operation.name) && {
+      'x-client': { ...clientName(operation.name), ...bodyField(operation) },
+    }),
     'x-privilege-domain': operation.domain,
     'x-roles': operation.roles,
     ...(operation.requiredScope !== undefined && { 'x-scope': operation.requiredScope }),

@@ -43,7 +43,7 @@ export class ComponentSchemas {
     if (known === component) return
     if (known !== undefined) throw new TypeError(`two schemas have the name ${name}`)
     this.#found.set(name, component)
-    this.#schemas[name] = { ...this.#members(schema), examples: [example] }
+    this.#schemas[name] = { ...this.#members(schema), ...(example !== undefined && { examples: [example] }) }
   }
 
   #members(value: object): Json {

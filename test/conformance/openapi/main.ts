@@ -9,10 +9,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { openApi } from '../../../src/features/openapi/document.ts'
+import { workspaceDocument } from '../../../src/features/openapi/workspace-document.ts'
 
 const PACKAGE = '@redocly/cli'
 const VERSION = '2.77.0'
 const RULES = join(import.meta.dirname, 'redocly.yaml')
+
+const TIME = { time: { type: 'string', format: 'date-time' } }
 
 const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'tenon-openapi-'))
@@ -20,7 +23,20 @@ try {
   const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', `${PACKAGE}@${VERSION}`]
   await run('npm', args, { cwd: folder })
   const program = join(folder, 'node_modules', PACKAGE, 'bin', 'cli.js')
-  const documents = { 'openapi.json': openApi(OPERATIONS) }
+  const schema = {
+    type: 'object',
+    required: ['at'],
+    properties: { at: { $ref: '#/$defs/time' } },
+    $defs: TIME,
+  }
+  const documents = {
+    'openapi.json': openApi(OPERATIONS),
+    'workspace.json': await workspaceDocument('Court bookings', {
+      collections: [{ name: 'bookings', schema, mode: 'enforce' }],
+      functions: [{ name: 'price', input_schema: schema, output_schema: null }],
+      flows: [{ name: 'confirm', input_schema: schema }],
+    }),
+  }
   for (const [name, document] of Object.entries(documents)) {
     const file = join(folder, name)
     await writeFile(file, JSON.stringify(document))
