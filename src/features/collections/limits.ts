@@ -132,6 +132,10 @@ export const COLLECTION_LIMITS = {
   /** Documents that a refused deletion names as those in its way. Further ones are left out. */
   referringShownMax: 20,
 
+  // MongoDB
+  /** Documents of one collection in MongoDB that an aggregate, a branch of `expand` or a filter through a reference reads. With more, it is refused with `query_too_costly` (422). */
+  mongoDocumentsReadMax: 20_000,
+
   // Rules on documents (`access` of a declaration)
   /** Characters of a rule as JSON. A longer one is refused with `validation_failed`. */
   ruleCharsMax: 8_000,

@@ -283,16 +283,26 @@ export interface Store {
   /** Without groups, one row for all documents. @throws Problem `not_supported`, `query_too_costly` or `number_unsafe` */
   aggregate(scope: WorkspaceScope, collection: Collection, query: AggregateQuery): Promise<GroupRow[]>
   /**
-   * For each value of a field, the first documents that have it. A store whose collections have no references has no such function.
-   * @param query `limit`: documents for each value; `most`: for all of them together
+   * The ids that documents have at a path, which is `id` or the field of a reference, each once.
+   * @returns undefined if more than `limit` documents match
    */
-  listEach?(
+  listIds(
+    scope: WorkspaceScope,
+    collection: Collection,
+    query: Pick<Query, 'filter' | 'limit'> & { readonly path: Path },
+  ): Promise<readonly string[] | undefined>
+  /**
+   * For each value of a field, the first documents that have it.
+   * @param query `limit`: documents for each value; `most`: for all of them together
+   * @throws Problem `query_too_costly` if the store would look at too many documents
+   */
+  listEach(
     scope: WorkspaceScope,
     collection: Collection,
     query: Query & { readonly by: By; readonly most: number },
   ): Promise<readonly { readonly value: string; readonly stored: Stored }[]>
-  /** For each value of a field, the number of documents that have it. */
-  countEach?(
+  /** For each value of a field, the number of documents that have it. @throws Problem `query_too_costly` as {@link Store.listEach} does */
+  countEach(
     scope: WorkspaceScope,
     collection: Collection,
     query: Pick<Query, 'filter'> & { readonly by: By },

@@ -229,7 +229,25 @@ export class DocumentsHandle {
     return documents.flatMap(({ id }, index) => (taken.has(index) ? [] : [id]))
   }
 
-  find(collection: string, { filter, set, sort, limit }: MongoQuery): Promise<MongoDocument[]> {
+  find(collection: string, query: MongoQuery): Promise<MongoDocument[]> {
+    return this.#find(collection, query, { k: 0, marks: 0 })
+  }
+
+  /** These parts of the documents alone, such as `id` and `d.name`. */
+  findParts(
+    collection: string,
+    query: MongoQuery,
+    names: readonly string[],
+  ): Promise<Partial<MongoDocument>[]> {
+    const named = Object.fromEntries(names.map((name) => [name, 1 as const]))
+    return this.#find(collection, query, { _id: 0, ...named })
+  }
+
+  #find(
+    collection: string,
+    { filter, set, sort, limit }: MongoQuery,
+    parts: Readonly<Record<string, 0 | 1>>,
+  ): Promise<StoredDocument[]> {
     const computed = Object.keys(set).length === 0 ? [] : [{ $set: set }]
     const stages = [
       { $match: this.#own(collection, filter, 'read') },
@@ -239,11 +257,32 @@ export class DocumentsHandle {
     ]
     return this.#run((documents) =>
       bounded(
-        documents.aggregate<StoredDocument>([...stages, { $project: { k: 0, marks: 0 } }], {
+        documents.aggregate<StoredDocument>([...stages, { $project: parts }], {
           maxTimeMS: this.#timeoutMs,
         }),
       ),
     )
+  }
+
+  /**
+   * These parts of documents that match, in any order, as they come in.
+   * @param limit documents at most
+   */
+  async *each(
+    collection: string,
+    filter: MongoFilter,
+    { names, limit }: { readonly names: readonly string[]; readonly limit: number },
+  ): AsyncGenerator<{ readonly document: Partial<MongoDocument>; readonly bytes: number }> {
+    const projection = { _id: 0, ...Object.fromEntries(names.map((name) => [name, 1 as const])) }
+    const query = { projection, limit, maxTimeMS: this.#timeoutMs }
+    const found = await this.#run(async (all) => all.find(this.#own(collection, filter, 'read'), query))
+    const { BSON } = await import('mongodb')
+    try {
+      // Leaving the loop closes the cursor.
+      for await (const document of found) yield { document, bytes: BSON.calculateObjectSize(document) }
+    } catch (cause) {
+      throw await translate(cause)
+    }
   }
 
   /** The ids of the first documents that match. */

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { keyOf } from '../../../src/features/collections/mongo/storage-format.ts'
+import { keyOf } from '../../../src/features/collections/query/sort-keys.ts'
 import { byCodePoint } from '../../conformance/stores/conditions.ts'
 import { anyJson, compareJson } from '../../conformance/stores/json-order.ts'
 

@@ -20,9 +20,10 @@ import {
   type Test,
   toType,
 } from '../query/filter.ts'
+import { keyOf, TYPES } from '../query/sort-keys.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 import type { Query } from '../store.ts'
-import { ARRAY, keyName, keyOf, storedName, storedValue, TYPES } from './storage-format.ts'
+import { ARRAY, keyName, storedName, storedValue } from './storage-format.ts'
 
 /** The fields that the platform adds, with the type of each. */
 const SYSTEM_FIELDS: Readonly<Record<string, { readonly name: string; readonly type: ScalarType }>> = {
@@ -33,7 +34,8 @@ const SYSTEM_FIELDS: Readonly<Record<string, { readonly name: string; readonly t
   _owner: { name: 'owner', type: 'text' },
 }
 
-const systemFieldAt = (path: Path) =>
+/** The field of the platform at a path. */
+export const systemFieldAt = (path: Path) =>
   path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, path[0]) ? SYSTEM_FIELDS[path[0]] : undefined
 
 const noneOf = (of: MongoFilter): MongoFilter => ({ $nor: [of] })
@@ -54,7 +56,7 @@ export function compileFilter(filter: Filter): MongoFilter {
     case 'fields':
       throw new TypeError('only conditions of tables compare two fields')
     case 'related':
-      throw new TypeError('collections in MongoDB have no references')
+      throw new TypeError('the documents of references are found before')
     case 'exists': {
       const test = exists(filter.path)
       return filter.not ? noneOf(test) : test
@@ -70,7 +72,7 @@ export function compileFilter(filter: Filter): MongoFilter {
 function present(path: Path): MongoFilter {
   const systemField = systemFieldAt(path)
   if (systemField !== undefined) return {}
-  if (!path.some(isIndex)) return { [`k.${keyName(path)}`]: { $exists: true } }
+  if (!path.some(isIndex)) return { [keyPath(path)]: { $exists: true } }
   return someOf(locationsOf(path).map((at) => ({ [at]: { $exists: true, $ne: null } })))
 }
 
@@ -92,7 +94,7 @@ function compileTest(path: Path, test: Test, as?: Format): MongoFilter {
   if (test.op === 'object' && test.how === 'cs') return somewhere((at) => contains(at, test.members))
   const plain: Plain = test.op === 'object' ? { op: 'in', values: partsOf(test.members) } : test
   if (as === undefined && path.some(isIndex)) return somewhere((at) => ({ [at]: onValue(plain, path) }))
-  return { [`k.${keyName(path, as)}`]: onKey(plain, path) }
+  return { [keyPath(path, as)]: onKey(plain, path) }
 }
 
 /** The locations of a path: each whole number may be a member or an index. */
@@ -180,12 +182,15 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
   return { filter: allOf([compileFilter(filter), afterCursor]), set, sort, limit }
 }
 
+/** Where the key of a path is, or of its canonical text. */
+export const keyPath = (path: Path, as?: Format): string => `k.${keyName(path, as)}`
+
 function fieldOf({ path, as }: OrderKey): string {
   if (path.some(isIndex)) {
     const detail = `Documents in MongoDB have no order by ${pathText(path)}: elements of arrays, and members that numbers name, cannot be ordered by.`
     throw new Problem('not_supported', { detail })
   }
-  return systemFieldAt(path)?.name ?? `k.${keyName(path, as)}`
+  return systemFieldAt(path)?.name ?? keyPath(path, as)
 }
 
 /** Behind in the first key, or equal in it and behind in the second, and so on. */

@@ -1,18 +1,18 @@
 /** The document store over the MongoDB wire protocol, if one is configured. */
 
-import { LRUCache } from 'lru-cache'
 import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
 import { type Fields, isSame, updatedFields } from '../document.ts'
-import { expiredFilter, liveFilter } from '../expiry/expiry.ts'
+import { liveFilter } from '../expiry/expiry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import {
   type CheckedChange,
+  type Collection,
   isRefusal,
   type Refusal,
   type Store,
@@ -21,6 +21,8 @@ import {
   type Written,
 } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
+import { expiredDocuments } from './expired.ts'
+import { type Bounded, countEach, findEach, findIds } from './referring.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
 /** The permissions in the form that the handle enforces. */
@@ -39,7 +41,12 @@ export function mongoRules(permissions: Permissions, declared: Declaration | und
 /** Attempts at a change: of concurrent writers of one document, one succeeds at each attempt. */
 const ATTEMPTS_MAX = 50
 
-export function mongoStore(documents: DocumentsHandle): Store {
+/** @param max documents that one request may read to aggregate, or to follow references */
+export function mongoStore(
+  documents: DocumentsHandle,
+  max: number = COLLECTION_LIMITS.mongoDocumentsReadMax,
+): Store {
+  const bounded = ({ name }: Pick<Collection, 'name'>): Bounded => ({ documents, name, max })
   return {
     kind: 'mongodb',
 
@@ -51,12 +58,29 @@ export function mongoStore(documents: DocumentsHandle): Store {
         }),
       ),
 
-    list: async (_scope, { name, declared }, query) => {
-      if (declared !== undefined && declared.formats.size > 0) await ensureMigrated(documents, name, declared)
+    list: async (_scope, collection, query) => {
+      const { name } = collection
+      await ensureMigrated(documents, collection)
       const counting =
         query.count === undefined ? undefined : documents.count(name, compileFilter(query.filter))
       const [found, total] = await Promise.all([documents.find(name, compileQuery(query)), counting])
       return { rows: found.map(toRow), ...(total !== undefined && { total }) }
+    },
+
+    listIds: async (_scope, collection, query) => {
+      await ensureMigrated(documents, collection)
+      return findIds(bounded(collection), query)
+    },
+
+    listEach: async (_scope, collection, query) => {
+      await ensureMigrated(documents, collection)
+      const found = await findEach(bounded(collection), query)
+      return found.map(({ value, document }) => ({ value, stored: toRow(document) }))
+    },
+
+    countEach: async (_scope, collection, query) => {
+      await ensureMigrated(documents, collection)
+      return countEach(bounded(collection), query)
     },
 
     aggregate: () => {
@@ -104,36 +128,10 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { made: await documents.insertMany(name, documentsToInsert) }
     },
 
-    removeExpired: async ({ ref }, { name, declared }, limit) => {
-      if (declared?.expiry === undefined) return { removed: 0, kept: 0 }
-      const open = documents.withoutRules
-      const walk = `${ref.tenantId}/${ref.workspaceId}/${name}`
-      const after = WALKED.get(walk) ?? ''
-      const end = await open.findNth(name, after, limit * COLLECTION_LIMITS.expiry.readPerDeletion)
-      const among = { id: { $gt: after, ...(end !== undefined && { $lte: end }) } }
-      const filter = { $and: [among, compileFilter(expiredFilter(declared.expiry))] }
-      const found = await open.findIds(name, filter, limit)
-      // One may have got a later time meanwhile.
-      if (found.length > 0) await open.deleteAll(name, found, filter)
-      WALKED.set(walk, (found.length === limit ? found.at(-1) : end) ?? '')
-      return { removed: found.length, kept: 0 }
-    },
-
-    expiredAmong: async (_scope, { name, declared }, ids) => {
-      if (declared?.expiry === undefined) return new Set()
-      const filter = { $and: [{ id: { $in: ids } }, compileFilter(expiredFilter(declared.expiry))] }
-      return new Set(await documents.withoutRules.findIds(name, filter, ids.length))
-    },
-
+    ...expiredDocuments(documents),
     changeOwner: (_scope, { name }, change) => documents.changeOwner(name, change),
   }
 }
-
-/**
- * By collection, the id up to which this process has looked for expired documents. No index holds when documents expire, so a round
- * looks at some and the next one goes on there.
- */
-const WALKED = new LRUCache<string, string>({ max: COLLECTION_LIMITS.expiry.walksMax })
 
 /** Where a change is made, and of which keyed request it is the effect. */
 interface Target {
@@ -275,7 +273,11 @@ function toRow({ id, d, v, created_at, updated_at, owner }: MongoDocument): Stor
 const MIGRATIONS = new WeakMap<Declaration, Promise<void>>()
 
 /** Adds canonical texts to documents of the former form before a query compares them; once per cached declaration. */
-function ensureMigrated(documents: DocumentsHandle, name: string, declared: Declaration): Promise<void> {
+async function ensureMigrated(
+  documents: DocumentsHandle,
+  { name, declared }: Pick<Collection, 'name' | 'declared'>,
+): Promise<void> {
+  if (declared === undefined || declared.formats.size === 0) return
   const started = MIGRATIONS.get(declared)
   if (started !== undefined) return started
   const migration = migrate(documents, name)

@@ -23,7 +23,6 @@ interface Target {
 
 /**
  * The entries that refer to a document of the same collection that is not there yet, nor stored with them: a later line may have it.
- * In MongoDB references have no integrity.
  * @returns each with the problem that it has if it never comes; none if the first fault ends the import
  */
 export async function unresolvedAmong(
@@ -35,7 +34,7 @@ export async function unresolvedAmong(
   if (stopOnError) return new Map()
   return withCollection(scope, name, [], async (collection, inside) => {
     const own = collection.declared?.references.filter((reference) => reference.collection === name) ?? []
-    if (own.length === 0 || collection.store.kind !== 'postgresql') return new Map()
+    if (own.length === 0) return new Map()
     return findOpen(inside, collection, { options, entries, own })
   })
 }

@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { refusal, violated } from '../../../infra/postgres/errors.ts'
 import { commas, Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { columnOf } from '../references/reference.ts'
+import { columnOf, isHeld } from '../references/reference.ts'
 import { DECLARATION, type DeclarationRow } from '../schemas/declaration-cache.ts'
 import type { Collection, Expired } from '../store.ts'
 import { tableOf } from './table.ts'
@@ -111,7 +111,8 @@ async function findReferring(scope: WorkspaceScope, name: string): Promise<Refer
     select ${DECLARATION} from schemas where relations @> ${JSON.stringify([{ collection: name }])}::jsonb`)
   return rows.flatMap(({ collection: own, relation, relations, columns }) =>
     relations.flatMap((reference) => {
-      const column = reference.collection === name ? columnOf(reference, columns) : undefined
+      const isLeading = reference.collection === name && isHeld(reference)
+      const column = isLeading ? columnOf(reference, columns) : undefined
       return column === undefined
         ? []
         : [

@@ -76,6 +76,16 @@ export const postgresStore: Store = {
     return { ...counted, rows }
   },
 
+  listIds: async (scope, collection, { filter, path, limit }) => {
+    const table = tableOf(collection)
+    const { sql: value } = table.resolve(path, path[0] === 'id' ? undefined : 'uuid')
+    const rows = await scope.rows<{ value: string; n: number }>(sql`
+      select value::text, count(*)::integer as n from (select ${value} as value from ${table.name}
+        where ${value} is not null and ${matching(collection, filter)} limit ${limit + 1}) found group by value`)
+    const n = rows.reduce((sum, row) => sum + row.n, 0)
+    return n > limit ? undefined : rows.map((row) => row.value)
+  },
+
   listEach: async (scope, collection, { filter, order, limit, by, most }) => {
     const table = tableOf(collection)
     const sorted = compileOrder(order, table.resolve)

@@ -38,7 +38,7 @@ import {
   toWritten,
   type Written,
 } from '../store.ts'
-import { columnOf, type Reference } from './reference.ts'
+import { columnOf, isHeld, type Reference } from './reference.ts'
 import { type FieldsById, NotNullable, setNull } from './set-null.ts'
 
 const asPlatform = privilege('collections.cascades')
@@ -192,7 +192,7 @@ async function readEdges(
   const rows = await service.rows<Row>(sql`
     select collection, relation, relations, columns from schemas where relations <> '[]' order by collection`)
   const reached = new Set(names)
-  const leading = (one: Reference) => reached.has(one.collection)
+  const leading = (one: Reference) => isHeld(one) && reached.has(one.collection)
   for (let size = 0; size < reached.size; ) {
     size = reached.size
     for (const { collection, relations } of rows)

@@ -163,10 +163,6 @@ async function expandMany(
     const query = applyDeclaration(typed, collection.declared)
     const by = { path: [field], as: 'uuid', values: ids } as const
     const { store } = collection
-    if (store.listEach === undefined || store.countEach === undefined)
-      throw new Problem('not_supported', {
-        detail: `The documents of ${name} are in MongoDB, which does not support references.`,
-      })
     if (isCount) {
       const counts = await store.countEach(inside, collection, { ...query, by })
       return ids.map((id) => ({ count: counts.get(id) ?? 0 }))

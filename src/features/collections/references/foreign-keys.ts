@@ -10,7 +10,7 @@ import { Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { type ForeignKey, tableName } from '../postgres/collection-table.ts'
 import type { TableColumn } from '../schemas/columns.ts'
-import { columnOf, type Reference } from './reference.ts'
+import { columnOf, isHeld, type Reference } from './reference.ts'
 
 const openDocuments = privilege('collections.references')
 
@@ -48,7 +48,7 @@ export async function lockTargets(
     const [column, relation] = [columnOf(reference, columns), relations.get(reference.collection)]
     // It was deleted since the declaration was checked.
     if (relation === undefined) throw notDeclared(reference, index)
-    return column === undefined ? [] : [{ column, relation, reference }]
+    return column === undefined || !isHeld(reference) ? [] : [{ column, relation, reference }]
   })
 }
 

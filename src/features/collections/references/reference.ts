@@ -22,10 +22,13 @@ const Inverse = Type.Optional(
     description: 'Name, in `expand` of the other collection, of the documents that refer to one of it.',
   }),
 )
-const OnDelete = Type.Union([Type.Literal('restrict'), Type.Literal('cascade'), Type.Literal('set_null')], {
-  description:
-    'Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`.',
-})
+const OnDelete = Type.Union(
+  [Type.Literal('restrict'), Type.Literal('cascade'), Type.Literal('set_null'), Type.Literal('none')],
+  {
+    description:
+      'Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB.',
+  },
+)
 const as = 'Name of the other document in `expand`.'
 
 export const Reference = component(
@@ -63,10 +66,17 @@ export const RequestedReferences = Type.Array(
 )
 type RequestedReferences = Static<typeof RequestedReferences>
 
-/** @throws Problem `validation_failed` for one that needs a name */
-export function referencesOf(requested: RequestedReferences): Reference[] {
+/** True if a foreign key of PostgreSQL holds the reference: then what it leads to is there. */
+export const isHeld = ({ on_delete }: Pick<Reference, 'on_delete'>): boolean => on_delete !== 'none'
+
+/**
+ * @param inMongo true if the documents that refer are in MongoDB
+ * @throws Problem `validation_failed` for one that needs a name
+ */
+export function referencesOf(requested: RequestedReferences, inMongo: boolean): Reference[] {
   return requested.map((one, index) => {
-    const { field, as: name = /^(.+)_id$/.exec(field)?.[1], on_delete = 'restrict' } = one
+    const { field, as: name = /^(.+)_id$/.exec(field)?.[1] } = one
+    const { on_delete = inMongo ? 'none' : 'restrict' } = one
     if (name === undefined || !new RegExp(REFERENCE_NAME).test(name))
       throw problemAt(index, 'as', `${field} does not end with _id, so its reference needs a name`)
     return { ...one, as: name, on_delete }
@@ -94,21 +104,16 @@ interface Other {
   readonly relations: readonly Reference[]
 }
 
-/** @throws Problem `validation_failed` that names the reference; `not_supported` if the documents are in MongoDB */
+/** @throws Problem `validation_failed` that names the reference; `not_supported` for one that MongoDB cannot hold */
 export async function checkReferences(
   scope: AdminScope,
   references: readonly Reference[],
   referring: Referring,
 ): Promise<void> {
   if (references.length === 0) return
-  const { workspaceId, collection, store, mode, hasDocumentStore } = referring
+  const { workspaceId, collection, mode } = referring
   if (mode !== 'enforce')
     throw bodyProblem('/references', 'need mode enforce', 'references need mode enforce.')
-  if (hasDocumentStore && store === 'document')
-    throw new Problem('not_supported', {
-      detail:
-        'Documents of this store are in MongoDB, which keeps no references. Declare the store relational.',
-    })
   const others = await scope.rows<Other>(sql`
     select collection, store, relations from schemas where workspace_id = ${workspaceId} and collection <> ${collection}`)
   const formats = formatsOf(referring.schema)
@@ -116,6 +121,7 @@ export async function checkReferences(
   for (const [index, reference] of references.entries()) {
     const fault = faultOf(reference, { ...referring, formats }, others)
     if (fault !== undefined) throw problemAt(index, ...fault)
+    requireHolder(reference, referring, others)
     if (reference.on_delete !== 'set_null') continue
     const { schema } = referring
     const property = Object(schema['properties'])[reference.field]
@@ -128,20 +134,32 @@ export async function checkReferences(
 const withoutNull = ({ field, as: name }: Reference) =>
   `set_null of the reference ${name} needs a field that may be null: declare ${field} as {"type": ["string", "null"], "format": "uuid"}`
 
+/** @throws Problem `not_supported` for one that a foreign key would have to hold, if either end is in MongoDB */
+function requireHolder(
+  reference: Reference,
+  { collection: own, store, hasDocumentStore }: Referring,
+  others: readonly Other[],
+): void {
+  const { as: name, collection, on_delete } = reference
+  const target = others.find((other) => other.collection === collection) ?? { store }
+  if (!hasDocumentStore || !isHeld(reference) || (store !== 'document' && target.store !== 'document')) return
+  throw new Problem('not_supported', {
+    detail: `The reference ${name} cannot have "on_delete": ${JSON.stringify(on_delete)}: the documents of ${store === 'document' ? own : collection} are in MongoDB, where nothing is deleted or kept for the sake of others.`,
+    hint: 'Declare it with "on_delete": "none", or both collections with "store": "relational".',
+  })
+}
+
 function faultOf(
   { field, collection, as: name }: Reference,
-  { schema, formats, hasDocumentStore, ...referring }: Referring & { formats: ReadonlyMap<string, Format> },
+  { schema, formats, ...referring }: Referring & { formats: ReadonlyMap<string, Format> },
   others: readonly Other[],
 ): [member: string, detail: string] | undefined {
   if (formats.get(field) !== 'uuid')
     return ['field', `${field} is not declared as a string with the format uuid`]
   if (Object.hasOwn(Object(schema['properties']), name)) return ['as', `${name} is a field of the documents`]
   if (collection === referring.collection) return undefined
-  const target = others.find((other) => other.collection === collection)
-  if (target === undefined) return ['collection', `${collection} is not declared in this workspace`]
-  if (hasDocumentStore && target.store === 'document')
-    return ['collection', `the documents of ${collection} are in MongoDB`]
-  return undefined
+  const isDeclared = others.some((other) => other.collection === collection)
+  return isDeclared ? undefined : ['collection', `${collection} is not declared in this workspace`]
 }
 
 /** In `expand` of each collection, a name means one thing. */

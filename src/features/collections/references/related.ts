@@ -8,6 +8,7 @@ import { resolveCollection, withCollection, withCollections } from '../resolve-s
 import type { Right } from '../rules/access.ts'
 import type { Collection } from '../store.ts'
 import { applyDeclaration, declaredNames } from '../typed-query.ts'
+import { isAcrossStores, readJoined } from './across-stores.ts'
 import { type Branch, findBranch, findReferences, MovedReference, requireDeclared } from './branches.ts'
 
 type Related = Extract<Filter, { kind: 'related' }>
@@ -63,7 +64,7 @@ function withRelatedOnce<T>(
     if (!finder.reachesOthers) return work(collection, inside, filter)
     return withCollections(scope, reached, async (at, together) => {
       const own = at(name)
-      const bound = await new Binder(together, at).bind(filter, own, 0)
+      const bound = await new Binder(together, at, { reads: true }).bind(filter, own, 0)
       return work(own, together, bound)
     })
   })
@@ -82,11 +83,18 @@ const referenceAt = ([name, ...below]: Path, { declared }: Collection) =>
 class Binder {
   readonly #scope: WorkspaceScope
   readonly #find: (name: string) => Collection | Promise<Collection>
+  /** True if it reads what no statement of one store finds. */
+  readonly #reads: boolean
   #left: number = COLLECTION_LIMITS.relatedMax
 
-  constructor(scope: WorkspaceScope, find: (name: string) => Collection | Promise<Collection>) {
+  constructor(
+    scope: WorkspaceScope,
+    find: (name: string) => Collection | Promise<Collection>,
+    { reads }: { readonly reads: boolean } = { reads: false },
+  ) {
     this.#scope = scope
     this.#find = find
+    this.#reads = reads
   }
 
   /** True once a filter on other documents has been bound. */
@@ -108,7 +116,7 @@ class Binder {
       // A test that is negated is one of the field, as for the document's own fields: it needs a document.
       const inner = { ...filter, path: [first, ...below] as const } as Filter
       const related = { kind: 'related', path: [name], filter: inner, not: false } as const
-      return this.#join(related, { branch: { kind: 'one', reference }, hops, from: collection.name })
+      return this.#join(related, { branch: { kind: 'one', reference }, hops, from: collection })
     }
     const [name, ...below] = filter.path
     if (filter.kind !== 'related') {
@@ -120,7 +128,7 @@ class Binder {
         detail: `${name.slice(0, 50)} of ${pathText(filter.path).slice(0, 100)} is not a reference of ${collection.name} to one document.`,
       })
     const branch = await findBranch(this.#scope, collection, { name, code: 'filter_invalid' })
-    return this.#join(filter, { branch, hops, from: collection.name })
+    return this.#join(filter, { branch, hops, from: collection })
   }
 
   /** @throws Problem `filter_invalid` for a field of the documents that refer to one, which are several */
@@ -137,7 +145,7 @@ class Binder {
 
   async #join(
     filter: Related,
-    { branch, hops, from }: { readonly branch: Branch; readonly hops: number; readonly from: string },
+    { branch, hops, from }: { readonly branch: Branch; readonly hops: number; readonly from: Collection },
   ): Promise<Filter> {
     this.#left -= 1
     if (this.#left < 0 || hops >= COLLECTION_LIMITS.relatedHopsMax) throw tooMany()
@@ -145,11 +153,12 @@ class Binder {
     const ends = { one: [[reference.field], ['id']], many: [['id'], [reference.field]] } as const
     const [own, other] = ends[branch.kind]
     const collection = await this.#find(branch.kind === 'one' ? reference.collection : branch.collection)
-    requireDeclared(this.#scope, collection, from)
+    requireDeclared(this.#scope, collection, from.name)
     const bound = await this.bind(filter.filter, collection, hops + 1)
     const typed = applyDeclaration({ filter: bound, order: [], limit: 0 }, collection.declared)
     const join: Join = { collection, own, other }
-    return { ...filter, filter: typed.filter, join }
+    const joined = { ...filter, filter: typed.filter, join }
+    return this.#reads && isAcrossStores(from, collection) ? readJoined(this.#scope, joined) : joined
   }
 }
 

@@ -9,7 +9,7 @@ import { BY_ID, type Filter } from '../query/filter.ts'
 import { withCollection, withExpired } from '../resolve-store.ts'
 import { canonicalOf } from '../schemas/canonical-text.ts'
 import type { Blocking, CheckedChange, Collection, Conflict, Create, Restored, Stored } from '../store.ts'
-import type { Reference } from './reference.ts'
+import { isHeld, type Reference } from './reference.ts'
 
 /** A condition on the ids, or the field, of documents. */
 export const oneOf = (name: string, ids: readonly string[]): Filter => ({
@@ -30,7 +30,7 @@ const inReadable = <T>(
 /**
  * The first change whose reference leads to a document that the caller does not find. PostgreSQL's foreign key knows no rules, so without
  * this a user would learn which ids exist; and it knows no expiry, so a reference would hold an expired document for ever. Service keys
- * find all others. A create that is repeated makes nothing, so it is not refused if its target has expired since.
+ * find all others, which a foreign key holds; without one they are looked for, and may be deleted before the change is made. A create that is repeated makes nothing, so it is not refused if its target has expired since.
  * @param currents the documents before, as far as they were read: a reference that stays may lead to a hidden document
  * @returns undefined if there is none
  */
@@ -74,7 +74,10 @@ async function findHidden(
   const open = wanted.filter(({ reference, id }) => !made.has(`${reference.collection}/${id}`))
   for (const name of new Set(open.map(({ reference }) => reference.collection))) {
     const ofName = open.filter(({ reference }) => reference.collection === name)
-    const found = await readableAmong(scope, name, [...new Set(ofName.map(({ id }) => id))])
+    const found = await readableAmong(scope, name, {
+      ids: [...new Set(ofName.map(({ id }) => id))],
+      areHeld: ofName.every(({ reference }) => isHeld(reference)),
+    })
     const hidden = ofName.find(({ id }) => !found.has(id))
     if (hidden !== undefined) return hidden
   }
@@ -147,10 +150,10 @@ export const findIds = (
 async function readableAmong(
   scope: WorkspaceScope,
   name: string,
-  ids: readonly string[],
+  { ids, areHeld }: { readonly ids: readonly string[]; readonly areHeld: boolean },
 ): Promise<ReadonlySet<string>> {
   const found = await inReadable(scope, name, async (collection, inside) =>
-    !isPublicRole(scope.actor.role) && collection.declared?.expiry === undefined
+    areHeld && !isPublicRole(scope.actor.role) && collection.declared?.expiry === undefined
       ? ids
       : findIds(inside, collection, ids),
   )

@@ -94,7 +94,7 @@ export async function buildDeclaration(
   await checkDefaults(scope, schema)
   const { access, collection, store, mode, references, checks, ttl, hasDocumentStore } = request
   const inMongo = hasDocumentStore && store === 'document'
-  const requested = indexDefinitions(inMongo ? { ...request, ttl: null } : request)
+  const requested = indexDefinitions(inMongo ? { ...request, ttl: null, references: [] } : request)
   if (request.exclude.length > 0) await requireExtension(scope, 'btree_gist', 'exclude')
   if (request.trigram.length > 0) await requireExtension(scope, 'pg_trgm', 'trigram')
   if (request.search !== null && !inMongo) await requireLanguage(scope, request.search)

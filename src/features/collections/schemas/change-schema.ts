@@ -123,7 +123,7 @@ export async function prepareChange(
   const request = {
     ...{ schema, mode, access, ...requestedOf(row.indexes, { references: row.relations, ttl: row.ttl }) },
     ...{ checks: row.checks, exclude: requestedExclusions(row.exclusions), ttl: row.ttl, ...change },
-    references: change.references === undefined ? row.relations : referencesOf(change.references),
+    references: change.references === undefined ? row.relations : referencesOf(change.references, inMongo),
     ...{ workspaceId: row.workspace_id, collection: row.collection },
     ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope), isRestored: isPlanned },
   }

@@ -48,6 +48,7 @@ export const requestOf = (scope: AdminScope, input: NewDeclaration): Declaration
     exclude = [],
     ttl = null,
   } = input
+  const inMongo = hasDocumentStore(scope) && input.store === 'document'
   return {
     ...{
       store: input.store,
@@ -64,7 +65,10 @@ export const requestOf = (scope: AdminScope, input: NewDeclaration): Declaration
       exclude,
       ttl,
     },
-    ...{ references: referencesOf(input.references ?? []), hasDocumentStore: hasDocumentStore(scope) },
+    ...{
+      references: referencesOf(input.references ?? [], inMongo),
+      hasDocumentStore: hasDocumentStore(scope),
+    },
     ...{ workspaceId: input.workspace_id, collection: input.collection },
   }
 }
