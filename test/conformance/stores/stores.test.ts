@@ -107,18 +107,6 @@ describe.each(STORES)('%s', (store) => {
     expect(names(await call('POST', `/v1/collections/${people}/query`, { body }))).toBe(found)
   })
 
-  test('aggregates: of PostgreSQL alone; elsewhere refused with the way there', async () => {
-    const path = `/v1/collections/${people}/aggregate?select=n:count()`
-    const { status, body } = await call('GET', path)
-    if (store === 'PostgreSQL') expect([status, body]).toEqual([200, { n: PEOPLE.length }])
-    else
-      expect([status, body.code, body.hint]).toEqual([
-        400,
-        'not_supported',
-        expect.stringContaining('"relational"'),
-      ])
-  })
-
   test('position of changes and live queries: of PostgreSQL alone; elsewhere refused with the way there', async () => {
     const list = await call('GET', `${at(people)}?page[position]=true`)
     const stream = await call('GET', `/v1/collections/${people}/subscribe?last_event_id=0-0`)

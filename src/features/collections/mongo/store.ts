@@ -20,6 +20,7 @@ import {
   toWritten,
   type Written,
 } from '../store.ts'
+import { aggregateDocuments } from './aggregate.ts'
 import { compileFilter, compileQuery } from './compile.ts'
 import { expiredDocuments } from './expired.ts'
 import { type Bounded, countEach, findEach, findIds } from './referring.ts'
@@ -83,10 +84,9 @@ export function mongoStore(
       return countEach(bounded(collection), query)
     },
 
-    aggregate: () => {
-      const detail = 'Documents in MongoDB are not aggregated.'
-      const hint = 'Declare the collection with "store": "relational", or read the documents and add them up.'
-      return Promise.reject(new Problem('not_supported', { detail, hint }))
+    aggregate: async (_scope, collection, query) => {
+      await ensureMigrated(documents, collection)
+      return aggregateDocuments(bounded(collection), query)
     },
 
     write: async (scope, changes, once) => {

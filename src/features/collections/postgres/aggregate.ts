@@ -3,10 +3,10 @@
  * of lists (compile.ts): the groups are a table whose columns are the names of the answer. Every value is bound.
  */
 
-import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { commas, Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { Bucket, Group, Measure } from '../aggregates/aggregate.ts'
+import { dateText, instantText, sumOf } from '../aggregates/answers.ts'
 import type { Path } from '../query/filter.ts'
 import type { Format } from '../schemas/canonical-text.ts'
 import type { AggregateQuery, GroupRow } from '../store.ts'
@@ -159,8 +159,8 @@ function bucketPart({ name, path, as }: Group, { unit, zone }: Bucket, key: stri
     key: { sql: at, type: 'bigint' },
     read: (row) => {
       if (row[key] === null) return null
-      const text = instantText(Number(row[`${key}_begin`]), Number(row[`${key}_offset`]))
-      return isDate ? text.slice(0, text.indexOf('T')) : text
+      const begin = Number(row[`${key}_begin`])
+      return isDate ? dateText(begin) : instantText(begin, Number(row[`${key}_offset`]))
     },
     keyOf: (row) => (row[key] ?? null) as Json,
   }
@@ -183,16 +183,6 @@ function instantOf(text: Sql): Sql {
   return sql`((${day}::timestamp + (${minutes} % 1440) * interval '1 minute') at time zone 'UTC')`
 }
 
-/** RFC 3339 in the offset of the zone; in UTC for an offset of the past that had seconds. */
-function instantText(seconds: number, offset: number): string {
-  const ahead = offset % 60 === 0 ? offset : 0
-  const local = new Date((seconds + ahead) * 1_000).toISOString().replace('.000Z', '')
-  const minutes = Math.abs(ahead) / 60
-  const pad = (value: number) => String(value).padStart(2, '0')
-  if (ahead === 0) return `${local}Z`
-  return `${local}${ahead < 0 ? '-' : '+'}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
-}
-
 // Measures
 
 function measurePart(measure: Measure, at: number, columns: Columns): Part {
@@ -205,7 +195,10 @@ function measurePart(measure: Measure, at: number, columns: Columns): Part {
       return countPart(measure, at, columns)
     case 'sum':
       return measure.as === undefined
-        ? { ...numberPart(measure, at, columns), read: (row) => sumOf(name, row[key]) }
+        ? {
+            ...numberPart(measure, at, columns),
+            read: (row) => sumOf(name, row[key] === null ? null : String(row[key])),
+          }
         : exactSum(measure, at, columns)
     case 'avg':
       return numberPart(measure, at, columns)
@@ -287,36 +280,6 @@ function numberPart({ name, fn, path, as }: Measure, at: number, columns: Column
 const asDouble = (value: Sql): Sql =>
   sql`(case when abs(${value}) > 1.797e308 then sign(${value})::double precision * 'Infinity'::double precision
     when abs(${value}) < 1e-300 then 0 else ${value}::double precision end)`
-
-/** @throws Problem `number_unsafe` for a sum that JSON would round */
-function sumOf(name: string, value: unknown): Json {
-  if (value === null || value === undefined) return null
-  const number = exactNumber(String(value))
-  if (number !== undefined) return number
-  throw new Problem('number_unsafe', {
-    detail: `The sum ${name.slice(0, 100)} of a group is ${String(value).slice(0, 100)}, which a JSON number would round.`,
-    hint: 'Restrict the filter, or form smaller groups.',
-  })
-}
-
-/**
- * The number that a decimal text means; undefined for an integer that would not read back the same from its JSON. A fraction is the
- * nearest double, as in documents.
- */
-function exactNumber(text: string): number | undefined {
-  const number = Number(text)
-  if (!Number.isFinite(number)) return undefined
-  const [whole = '', fraction = ''] = text.split('.')
-  if (Number.isSafeInteger(number) || /[1-9]/.test(fraction)) return number
-  return BigInt(whole) === integerOf(String(number)) ? number : undefined
-}
-
-/** The integer that a number prints as: `1e+22`, `9007199254740992`. */
-function integerOf(printed: string): bigint {
-  const [, sign = '', first = '', digits = '', exponent = '0'] =
-    /^(-?)(\d+)(?:\.(\d+))?(?:e\+(\d+))?$/.exec(printed) ?? []
-  return BigInt(`${sign}${first}${digits.padEnd(Number(exponent), '0')}`)
-}
 
 /** Texts come before numbers, as in an order; other values of JSON are left out. */
 function extremePart({ name, fn, path }: Measure, at: number, columns: Columns): Part {

@@ -60,6 +60,21 @@ function dayOf(text: string): number | undefined {
   return exists ? (time - Date.UTC(400, 0, 1)) / 86_400_000 : undefined
 }
 
+/** Of the day before which canonical texts count none. */
+const YEAR_0_MS = -62_167_219_200_000
+
+/** The beginning of a date in UTC, in milliseconds since 1970. @returns undefined if the text is no date */
+export function dayMs(text: string): number | undefined {
+  const day = dayOf(text)
+  return day === undefined ? undefined : YEAR_0_MS + day * 86_400_000
+}
+
+/** The minute of an instant, in milliseconds since 1970. @returns undefined if the text is no instant */
+export function minuteMs(text: string): number | undefined {
+  const canonical = instant(text)
+  return canonical === undefined ? undefined : YEAR_0_MS + (Number(canonical.slice(0, 10)) - 1_440) * 60_000
+}
+
 /** RFC 3339 §5.6; a suffix (RFC 9557) is ignored. */
 const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))(?:\[.*\])?$/is
 

@@ -1,0 +1,50 @@
+/** Values of the answer of an aggregate, which are the same in every store: sums as JSON numbers, and the beginnings of periods. */
+
+import { Problem } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
+
+/** @param sum its decimal text @throws Problem `number_unsafe` for a sum that JSON would round */
+export function sumOf(name: string, sum: string | null): Json {
+  if (sum === null) return null
+  const number = exactNumber(sum)
+  if (number !== undefined) return number
+  throw new Problem('number_unsafe', {
+    detail: `The sum ${name.slice(0, 100)} of a group is ${sum.slice(0, 100)}, which a JSON number would round.`,
+    hint: 'Restrict the filter, or form smaller groups.',
+  })
+}
+
+/**
+ * The number that a decimal text means; undefined for an integer that would not read back the same from its JSON. A fraction is the
+ * nearest double, as in documents.
+ */
+function exactNumber(text: string): number | undefined {
+  const number = Number(text)
+  if (!Number.isFinite(number)) return undefined
+  const [whole = '', fraction = ''] = text.split('.')
+  if (Number.isSafeInteger(number) || /[1-9]/.test(fraction)) return number
+  return BigInt(whole) === integerOf(String(number)) ? number : undefined
+}
+
+/** The integer that a number prints as: `1e+22`, `9007199254740992`. */
+function integerOf(printed: string): bigint {
+  const [, sign = '', first = '', digits = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:e\+(\d+))?$/.exec(printed) ?? []
+  return BigInt(`${sign}${first}${digits.padEnd(Number(exponent), '0')}`)
+}
+
+/** RFC 3339 in the offset of the zone; in UTC for an offset of the past that had seconds. */
+export function instantText(seconds: number, offset: number): string {
+  const ahead = offset % 60 === 0 ? offset : 0
+  const local = new Date((seconds + ahead) * 1_000).toISOString().replace('.000Z', '')
+  const minutes = Math.abs(ahead) / 60
+  const pad = (value: number) => String(value).padStart(2, '0')
+  if (ahead === 0) return `${local}Z`
+  return `${local}${ahead < 0 ? '-' : '+'}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
+}
+
+/** The date of such a text. */
+export const dateText = (seconds: number): string => {
+  const text = instantText(seconds, 0)
+  return text.slice(0, text.indexOf('T'))
+}
