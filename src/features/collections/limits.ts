@@ -186,7 +186,7 @@ export const COLLECTION_LIMITS = {
   inferredDocumentsMax: 1_000,
   /** Different names of members of an object inside documents that a proposed schema lists. With more, the object is taken for a map. */
   inferredMembersMax: 50,
-  /** Documents of a collection that is not declared, which is dropped, emptied or renamed. With more, that is refused with `state_conflict`. */
+  /** Documents of a collection that is not declared, or in MongoDB, which is dropped, emptied or renamed. With more, that is refused with `state_conflict`. */
   wholeDocumentsMax: 100_000,
   /** Users of a collection that a refusal to drop, empty or rename it names. Further ones are left out. */
   usersNamedMax: 20,

@@ -301,6 +301,11 @@ export class DocumentsHandle {
     await this.#run((documents) => documents.deleteMany(own))
   }
 
+  /** Deletes all documents of a collection. @returns how many */
+  deleteCollection(collection: string): Promise<number> {
+    return this.#run(async (all) => (await all.deleteMany(this.#own(collection, {}, 'delete'))).deletedCount)
+  }
+
   /**
    * The last of the next documents in the order of their ids: a query up to it reads no more than these.
    * @returns undefined if there are fewer

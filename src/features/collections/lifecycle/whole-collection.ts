@@ -1,4 +1,4 @@
-/** Drops, empties and renames whole collections, each in one transaction. */
+/** Drops, empties and renames whole collections, each in one transaction of PostgreSQL. */
 
 import { effectOnce } from '../../../access/effect-once.ts'
 import { privilege } from '../../../access/privileges.ts'
@@ -11,7 +11,7 @@ import { undefinedOnDeadlock } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryContended } from '../../../infra/retry.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import { hasDocuments } from '../mongo/documents.ts'
+import { documentsOf, hasDocuments } from '../mongo/documents.ts'
 import { tableName } from '../postgres/collection-table.ts'
 import { dropFilledTable, emptyTable, renameTable, replacePolicies } from '../postgres/whole-table.ts'
 import { type Reference, referringKey } from '../references/reference.ts'
@@ -42,9 +42,10 @@ export function dropCollection(scope: AdminScope, target: Target) {
   return changeWhole(scope, target, [name], async (locked) => {
     const { transaction, declared } = locked
     await refuseUsed(transaction, ref, name, USED_BY_NAME)
-    if (declared === undefined) await deleteUndeclared(locked)
-    else await dropFilledTable(openTables(transaction, ref), declared)
+    if (declared !== undefined) await dropFilledTable(openTables(transaction, ref), declared)
+    else if (!isInMongo(locked)) await deleteUndeclared(locked)
     await announce(transaction, ref, { verb: 'dropped', name })
+    if (isInMongo(locked)) await deleteInMongo(locked)
     return { name, dropped: true as const }
   })
 }
@@ -55,14 +56,14 @@ export function truncateCollection(scope: AdminScope, target: Target) {
   return changeWhole(scope, target, [name], async (locked) => {
     const { transaction, declared } = locked
     await refuseUsed(transaction, ref, name, declared === undefined ? UNDER_WAY : ['reference', ...UNDER_WAY])
-    if (declared === undefined) await deleteUndeclared(locked)
-    else {
+    if (declared !== undefined) {
       const [tables, next] = [openTables(transaction, ref), nextOf(declared)]
       await emptyTable(tables, declared, next.relation)
       await tables.batch(sql`
         update schemas set revision = ${next.revision}, updated_at = now() where id = ${declared.id}`)
-    }
+    } else if (!isInMongo(locked)) await deleteUndeclared(locked)
     await announce(transaction, ref, { verb: 'truncated', name })
+    if (isInMongo(locked)) await deleteInMongo(locked)
     return { name, truncated: true as const }
   })
 }
@@ -73,6 +74,7 @@ export function renameCollection(scope: AdminScope, target: Target, to: string) 
   return changeWhole(scope, target, [name, to], async (locked) => {
     const { transaction, declared } = locked
     await refuseUsed(transaction, ref, name, ['function', 'flow', 'mcp_server', ...UNDER_WAY])
+    await refuseInMongo(locked)
     await refuseTaken(locked, to)
     if (declared === undefined) await renameUndeclared(locked, to)
     else await renameDeclared(locked, declared, to)
@@ -87,7 +89,7 @@ const USED_BY_NAME = ['reference', 'lookup', 'function', 'flow', 'mcp_server', .
 /**
  * Changes a whole collection, once for all repetitions of its request. The transaction locks out the writers of the collection.
  * @param names of the collections that the change is about
- * @throws Problem `not_found`; `not_supported` if the documents are in MongoDB; `overloaded` if others use it for long
+ * @throws Problem `not_found`; `overloaded` if others use it for long
  */
 async function changeWhole<T>(
   scope: AdminScope,
@@ -99,7 +101,6 @@ async function changeWhole<T>(
   const affected = new Set(names)
   const attempt = async (transaction: AdminScope) => {
     const declared = await lock(transaction, target, names)
-    await refuseInMongo(transaction, target, declared)
     for (const one of declared?.relations ?? []) affected.add(one.collection)
     for (const one of await referringTo(transaction, target)) affected.add(one.collection)
     return change({ ...target, transaction, declared })
@@ -133,20 +134,40 @@ async function lock(
 const lockTable = (row: Pick<DeclaredRow, 'relation'>): Sql =>
   sql`lock table ${tableName(row)} in access exclusive mode`
 
-async function refuseInMongo(
-  transaction: AdminScope,
-  { ref, name }: Target,
-  declared: DeclaredRow | undefined,
-): Promise<void> {
-  if (!hasDocumentStore(transaction) || declared?.store === 'relational') return
+/** Documents that PostgreSQL stored before MongoDB was configured are not shown, and stay. */
+const isInMongo = ({ transaction, declared }: Locked): boolean =>
+  hasDocumentStore(transaction) && declared?.store !== 'relational'
+
+/** The name is part of the identity of a document there. @throws Problem `not_supported` if there are any */
+async function refuseInMongo(locked: Locked): Promise<void> {
+  if (!isInMongo(locked)) return
+  const { transaction, ref, name, declared } = locked
   if (await hasDocuments(transaction, ref, name))
     throw new Problem('not_supported', {
-      detail: `Documents of ${name} are in MongoDB, and are not changed as a whole there.`,
-      hint: 'Delete them with `delete-many` first.',
+      detail: `Documents of ${name} are in MongoDB, where a collection with documents keeps its name.`,
+      hint: 'Export them, and import them under the new name.',
     })
-  // Documents that PostgreSQL stored before MongoDB was configured are not shown, and stay.
   if (declared === undefined) throw notFound('collection')
 }
+
+/**
+ * Deletes the documents in MongoDB. No transaction takes that back, so it comes last; sent again, the request deletes the rest.
+ * @throws Problem `not_found` if there are none and the collection is not declared; `state_conflict` if they are too many
+ */
+async function deleteInMongo({ transaction, ref, name, declared }: Locked): Promise<void> {
+  const documents = documentsOf(openDocuments(transaction, ref))
+  const max = COLLECTION_LIMITS.wholeDocumentsMax
+  if ((await documents?.findNth(name, '', max + 1)) !== undefined)
+    throw tooMany(name, `has more than ${max} documents in MongoDB`)
+  const deleted = (await documents?.deleteCollection(name)) ?? 0
+  if (deleted === 0 && declared === undefined) throw notFound('collection')
+}
+
+const tooMany = (name: string, what: string) =>
+  new Problem('state_conflict', {
+    detail: `The collection ${name} ${what}.`,
+    hint: 'Delete documents with `delete-many` until there are fewer.',
+  })
 
 /** The declarations whose references or lookups name the collection, itself among them. */
 const referringTo = (transaction: AdminScope, { ref, name }: Target): Promise<DeclaredRow[]> =>
@@ -174,11 +195,7 @@ async function requireFew({ transaction, ref, name }: Locked) {
     select count(*)::integer as n from (select from documents where collection = ${name} limit ${max + 1}) found`)
   const n = row?.n ?? 0
   if (n === 0) throw notFound('collection')
-  if (n > max)
-    throw new Problem('state_conflict', {
-      detail: `The collection ${name} is not declared, and has more than ${max} documents.`,
-      hint: 'Delete documents with `delete-many` until there are fewer.',
-    })
+  if (n > max) throw tooMany(name, `is not declared, and has more than ${max} documents`)
   return documents
 }
 

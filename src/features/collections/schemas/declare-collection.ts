@@ -74,7 +74,7 @@ export const requestOf = (scope: AdminScope, input: NewDeclaration): Declaration
 }
 
 /**
- * Declares a collection that may have documents in PostgreSQL. Those that there are move into a table under a declaration without a
+ * Declares a collection that may have documents. Those in MongoDB stay there. Those in PostgreSQL move into a table under a declaration without a
  * schema, in one transaction, for which their writers wait; then it is changed to the wanted one, beside readers and writers. If that
  * is refused, they move back.
  * @throws Problem `schema_incompatible` with documents that do not fit; `state_conflict` if there are too many
@@ -89,8 +89,10 @@ export async function declareOrAdopt(
   const ref = await findWorkspace(scope, input)
   // An earlier attempt of the request may have moved them.
   const isMoved = (await scope.row(sql`select from schemas where id = ${id}`)) !== undefined
-  if (!isMoved && (ref === undefined || !(await hasUndeclared(scope, ref, input.collection))))
+  if (!isMoved && (ref === undefined || !(await hasUndeclared(scope, ref, input.collection)))) {
+    if (ref !== undefined) await validateInMongo(scope, ref, input)
     return { schema: await declareContended(scope, input, { id, isPart }) }
+  }
   if (!isMoved && ref !== undefined) await adopt(scope, ref, input, id)
   const { workspace_id, ...declaration } = input
   try {
@@ -113,6 +115,19 @@ async function hasUndeclared(scope: AdminScope, ref: WorkspaceRef, collection: s
   const count = await countUndeclared(scope, ref, { collection, max })
   if (count > max) throw tooManyDocuments(collection)
   return count > 0
+}
+
+/**
+ * Validates documents in MongoDB, which stay where they are: filters and rules find what they need in each. Nothing there stops those who
+ * write meanwhile, as when a schema is changed.
+ * @throws Problem `schema_incompatible` with documents that do not fit
+ */
+async function validateInMongo(scope: AdminScope, ref: WorkspaceRef, input: NewDeclaration): Promise<void> {
+  if (input.store !== 'document' || !(await hasDocuments(scope, ref, input.collection))) return
+  const request = requestOf(scope, input)
+  const { prepared } = await buildDeclaration(scope, request)
+  if (request.mode !== 'enforce') return
+  await validateExisting(scope, ref, new ExistingDocumentsScan({ undeclared: input.collection }, prepared))
 }
 
 /** Moves the documents into the table of a declaration without a schema, if they fit the wanted one. */
@@ -220,17 +235,20 @@ const occupied = (collection: string, hint = 'Send the request again.') =>
     hint,
   })
 
-/** @returns the workspace of the declaration; undefined if the admin reaches none of that id. @throws Problem if it has documents in MongoDB */
+/**
+ * @returns the workspace of the declaration; undefined if the admin reaches none of that id
+ * @throws Problem `state_conflict` if it has documents in MongoDB, and is to have others in PostgreSQL
+ */
 async function findWorkspace(
   scope: AdminScope,
-  { workspace_id, collection }: Pick<NewDeclaration, 'workspace_id' | 'collection'>,
+  { workspace_id, collection, store }: Pick<NewDeclaration, 'workspace_id' | 'collection' | 'store'>,
 ): Promise<WorkspaceRef | undefined> {
   const row = await scope.row<WorkspaceRef>(sql`
     select tenant_id as "tenantId", id as "workspaceId" from workspaces where id = ${workspace_id}`)
-  if (row !== undefined && (await hasDocuments(scope, row, collection)))
+  if (row !== undefined && store === 'relational' && (await hasDocuments(scope, row, collection)))
     throw occupied(
       collection,
-      'Declare another name, or delete the documents first: those in MongoDB stay where they are.',
+      'Declare it with "store": "document": documents in MongoDB stay where they are. Or declare another name, or delete them first.',
     )
   return row
 }

@@ -8,6 +8,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { hasDocuments } from '../mongo/documents.ts'
 import { isNewIndex, partsWithout } from '../postgres/collection-table.ts'
 import { requireRightToWiden } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
@@ -143,14 +144,17 @@ async function planNew(
     ...{ collection, member, effect, detail },
   })
   const made = change('collection', 'instant', `${collection} is declared.`)
-  const isFilled = !hasDocumentStore(scope) && (await countUndeclared(scope, ref, { collection, max: 0 })) > 0
+  const inMongo = hasDocumentStore(scope)
+  const isFilled = inMongo
+    ? declared.store === 'document' && (await hasDocuments(scope, ref, collection))
+    : (await countUndeclared(scope, ref, { collection, max: 0 })) > 0
   if (!isFilled) return [made]
   const lists = [indexes, unique, trigram, exclude, arrays]
   const isIndexed = lists.some((list) => list.length > 0) || Boolean(search ?? geo)
   return [
     made,
     ...((mode ?? 'enforce') === 'enforce' ? [change('schema', 'validate', 'Documents must match it.')] : []),
-    change('collection', 'rewrite', 'Documents move into a table of their own.'),
+    ...(inMongo ? [] : [change('collection', 'rewrite', 'Documents move into a table of their own.')]),
     ...(isIndexed ? [change('indexes', 'index', 'Indexes of the documents are built.')] : []),
     ...(ttl ? [change('ttl', 'destructive', 'Documents that have expired are deleted.')] : []),
   ]
