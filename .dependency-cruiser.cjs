@@ -139,6 +139,12 @@ module.exports = {
       from: { path: '^(src|flows-dsl|stack)/', pathNot: '^src/(backup|cli)/' },
       to: { path: '^src/backup/' },
     },
+    only(
+      'site-knows-pages-alone',
+      '^src/site/',
+      '^(src/site/|node_modules/|(node:)?[a-z_/]+$)',
+      'it is made of files of docs, and runs before the platform does',
+    ),
     only('limits-are-constants', '^src/(?!app/).*/limits\\.ts$', '^$', 'so every part may import them'),
     {
       name: 'pg-only-in-infra-postgres',

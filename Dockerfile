@@ -13,13 +13,15 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && rm -r sdk-core
 COPY tsconfig.json ./
 COPY flows-dsl ./flows-dsl
-# Resources of the platform's MCP server.
-COPY docs/collections.md docs/flows.md docs/functions.md docs/mcp.md docs/queries.md docs/schemas.md ./docs/
+# The site is built of all pages; the platform's MCP server has those of this folder as resources.
+COPY docs ./docs
+COPY CONTRIBUTING.md CHANGELOG.md ./
+COPY test/README.md ./test/
 COPY stack ./stack
 COPY examples ./examples
 COPY src ./src
 COPY client ./client
-RUN node src/cli/main.ts build /app/dist && rm -r node_modules/.cache
+RUN node src/cli/main.ts build /app/dist && rm -r node_modules/.cache docs/*/ test CONTRIBUTING.md CHANGELOG.md
 
 # No npm, no compiler, no headers: Node is one file.
 FROM debian:bookworm-slim
@@ -34,7 +36,7 @@ COPY --from=deno /deno /usr/local/bin/deno
 COPY --from=build /usr/local/bin/node /usr/local/bin/node
 COPY --from=build /app ./
 ENV NODE_ENV=production TENON_HOST=0.0.0.0 TENON_PORT=8787
-ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_DENO_BIN=/usr/local/bin/deno
+ENV TENON_WORKFLOW_BUNDLE=/app/dist/workflows.js TENON_DENO_BIN=/usr/local/bin/deno TENON_DOCS_DIR=/app/dist/site
 # A number, so that Kubernetes can see that it is not root.
 USER 1000:1000
 EXPOSE 8787

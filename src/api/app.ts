@@ -74,7 +74,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)
-  await mountDocs(app)
+  await mountDocs(app, platform.config.TENON_DOCS_DIR)
   refuseOtherMethods(app)
   return app
 }

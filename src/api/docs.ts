@@ -1,8 +1,9 @@
-/** Serves documentation: the OpenAPI document, Swagger UI, the text for language models, a page per problem code and per diagnostic, the flow schema. */
+/** Serves documentation: the site, the OpenAPI document, the text for language models, a page per problem code and per diagnostic, the flow schema. */
 
 import { createHash } from 'node:crypto'
-import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import fastifyStatic, { type FastifyStaticOptions } from '@fastify/static'
 import type { FastifyInstance } from 'fastify'
 import { DIAGNOSTICS } from '../../flows-dsl/diagnostics/catalogue.ts'
 import type { DiagnosticCode } from '../../flows-dsl/diagnostics/diagnostics.ts'
@@ -15,10 +16,13 @@ import { diagnosticPage } from '../features/flows/analyze.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { openApi } from '../features/openapi/document.ts'
 
-export async function mountDocs(app: FastifyInstance): Promise<void> {
+/** @param folder of the built site (src/site); it may be written later */
+export async function mountDocs(app: FastifyInstance, folder: string | undefined): Promise<void> {
   const document = openApi(OPERATIONS)
   app.get('/openapi.json', async () => document)
-  app.get('/llms.txt', async (_request, reply) => reply.type('text/plain; charset=utf-8').send(LLMS_TEXT))
+  app.get('/llms.txt', async (_request, reply) =>
+    reply.type('text/plain; charset=utf-8').send(`${LLMS_TEXT}\n${await pagesText(folder)}`),
+  )
   app.get('/docs/problems/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
     if (!Object.hasOwn(PROBLEMS, code)) throw new Problem('route_not_found')
@@ -32,21 +36,44 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
     if (!Object.hasOwn(DIAGNOSTICS, code)) throw new Problem('route_not_found')
     return reply.type('text/markdown; charset=utf-8').send(diagnosticPage(code as DiagnosticCode))
   })
-  await app.register(swagger, {
-    mode: 'static',
-    specification: { document: document as never },
-  })
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: true,
-    // Over plain HTTP and a host name other than localhost, the page would load its scripts over https, which nothing serves.
-    transformStaticCSP: (policy) => policy.replace(/ upgrade-insecure-requests;/, ''),
-    theme: {
-      title: 'Tenon API',
-      css: [{ filename: 'tenon.css', content: '.swagger-ui .topbar { display: none }' }],
-    },
-  })
+  if (folder !== undefined) await app.register(fastifyStatic, siteIn(folder))
 }
+
+/** The list of pages in the site's own `llms.txt`, below its head; empty while there is no site. */
+async function pagesText(folder: string | undefined): Promise<string> {
+  const text = folder === undefined ? '' : await readFile(join(folder, 'llms.txt'), 'utf8').catch(() => '')
+  return text.slice(Math.max(text.indexOf('## '), 0))
+}
+
+/** Pages of the repository alone: nothing of a tenant is ever among them. */
+const SITE_HEADERS = {
+  'content-security-policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; '),
+  'referrer-policy': 'same-origin',
+  // Pages change with a release; a browser asks whether they have.
+  'cache-control': 'no-cache',
+} as const
+
+const siteIn = (root: string): FastifyStaticOptions => ({
+  root,
+  prefix: '/docs',
+  redirect: true,
+  extensions: ['html'],
+  preCompressed: true,
+  cacheControl: false,
+  decorateReply: false,
+  setHeaders: (reply) => {
+    for (const [name, value] of Object.entries(SITE_HEADERS)) reply.header(name, value)
+  },
+})
 
 export const FLOW_SCHEMA_PATH = '/v1/flows/schema.json'
 
@@ -92,7 +119,7 @@ offers the flow language and examples as resources.
 - [OpenAPI 3.1](/openapi.json): all operations with their schemas
 - [JSON Schema of flows](/v1/flows/schema.json): every task and field of the flow language
 - [Problem codes](/docs/problems/validation_failed): a page for each \`code\`
-- [API in a browser](/docs)
+- [Documentation in a browser](/docs/), [the API there](/docs/api/); every page is Markdown as well, under its path with .md
 
 ## Areas
 ${AREAS.map(([title, text]) => `- ${title}: ${text}`).join('\n')}

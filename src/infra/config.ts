@@ -98,6 +98,12 @@ const ConfigSchema = Type.Object({
   TENON_WORKFLOW_BUNDLE: Type.Optional(
     Type.String({ description: 'Path of a built workflow bundle. Default: built at start.' }),
   ),
+  TENON_DOCS_DIR: Type.Optional(
+    Type.String({
+      description:
+        'Folder of the built documentation, which the API serves at `/docs`. The image has one. Default: pages of problems and diagnostics alone.',
+    }),
+  ),
   TENON_VALIDATE_RESPONSES: Type.Boolean({
     default: false,
     description: 'True to validate every response against its schema, for tests. A mismatch answers 500.',

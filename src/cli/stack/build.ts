@@ -1,21 +1,15 @@
 /** Bundles the API, the worker and the CLI into one file each, and builds the workflow bundle. */
 
 import { existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { copyFile, cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 import { schemaDigest, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
+import { currentSite } from './site.ts'
 
 /** Not bundled: native code, packages that read files of their own folder, and one that few installations load. */
-const EXTERNAL = [
-  '@aws-sdk/client-kms',
-  '@temporalio/*',
-  '@fastify/swagger-ui',
-  '@swc/core',
-  'esbuild',
-  'sharp',
-]
+const EXTERNAL = ['@aws-sdk/client-kms', '@temporalio/*', '@swc/core', 'esbuild', 'sharp']
 
 export interface Build {
   readonly api: string
@@ -118,9 +112,10 @@ const EXPORTED = [
   ...['payload-converter.mjs', 'failure-converter.mjs', 'workflows.js'],
 ]
 
-/** Copies the build into the folder of an image. @returns the exit code */
+/** Copies the build and the site into the folder of an image. @returns the exit code */
 export async function exportBuild(folder: string): Promise<number> {
   await mkdir(folder, { recursive: true })
+  await cp(await currentSite(), join(folder, 'site'), { recursive: true })
   const { api } = await currentBuild()
   for (const name of EXPORTED) await copyFile(join(dirname(api), name), join(folder, name))
   return 0

@@ -21,7 +21,7 @@ export const SECRETS = {
 export const NO_VALUES = {
   'the chart sets them': ['TENON_HOST', 'TENON_PORT', 'TENON_OPS_LISTEN'],
   'keys of an existing Secret': Object.values(SECRETS).flat(),
-  'the image sets them': ['TENON_WORKFLOW_BUNDLE', 'TENON_DENO_BIN'],
+  'the image sets them': ['TENON_WORKFLOW_BUNDLE', 'TENON_DENO_BIN', 'TENON_DOCS_DIR'],
   'files, for which the chart has no volume': ['TENON_MASTER_KEY_FILE'],
   'for processes that share a machine': ['TENON_EAGER_START_SOCKET', 'TENON_CONTAINER_ENGINE'],
   'for workers of two builds at a time, of which the chart has one Deployment': [

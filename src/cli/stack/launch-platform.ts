@@ -13,6 +13,7 @@ import { migrate } from '../../infra/postgres/migrate.ts'
 import { callerPath } from '../settings.ts'
 import { currentBuild } from './build.ts'
 import { readEnvironment } from './environment.ts'
+import { currentSite, siteFolder } from './site.ts'
 
 /** Limits of paths of sockets: 103 bytes on macOS, 107 on Linux. */
 const SOCKET_BYTES_MAX = 100
@@ -64,6 +65,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     TENON_MASTER_KEY: masterKey,
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: build.workflows,
+    TENON_DOCS_DIR: await siteFolder(),
     ...startsSocket(options.dir),
     TENON_MAIL_DIR: resolve(options.dir, 'mail'),
     NODE_ENV: 'production',
@@ -88,6 +90,8 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     await stack.supervisor.end('worker')
     throw error
   }
+  // Nobody waits for the documentation: the API serves it as soon as it is written.
+  currentSite().catch((error: unknown) => process.stderr.write(`/docs is empty: ${String(error)}\n`))
   return {
     url,
     clientId: OPERATOR_CLIENT,
