@@ -2,7 +2,6 @@
 
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
-import { relations } from './collections/relations.ts'
 import { rules } from './collections/rules.ts'
 import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
@@ -17,6 +16,7 @@ import { listen } from './listen.ts'
 import { lostConnections } from './measure.ts'
 import { ndjson } from './ndjson.ts'
 import { objects } from './objects.ts'
+import { relations } from './relations.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
 

@@ -1,110 +1,57 @@
 /**
- * Measures related documents and aggregates against PostgREST with equal policies, and aggregates against the bare statement, in one
- * run.
+ * Measures related documents and aggregates against PostgREST with equal policies, and aggregates and searches against the bare
+ * statement, in one run.
  */
 
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname } from 'node:path'
 import { Pool } from 'pg'
-import { type Started, startPlatform } from '../../test/support/stack/start.ts'
-import { createTestWorkspace, type TestWorkspace } from '../fixture.ts'
-import { sender } from '../http.ts'
-import { interleaved, print, sized } from '../measure.ts'
-import { columnsOf } from './documents.ts'
-import { startPostgrest } from './postgrest.ts'
+import type { Started } from '../../test/support/stack/start.ts'
+import { usedUs } from '../cpu.ts'
+import type { TestWorkspace } from '../fixture.ts'
+import { type Send, sender } from '../http.ts'
+import { contest, interleaved, print, sized } from '../measure.ts'
+import { type Postgrest, startPostgrest } from './postgrest.ts'
+import { loadRelated } from './related-documents.ts'
 
 const ITEMS = sized(100_000, 2_000)
 const ORDERS = ITEMS / 5
-const CUSTOMERS = ORDERS / 20
 const ROUNDS = 400
-
-const uuid = { type: 'string', format: 'uuid' }
-/** Each item is of an order, and each order of a customer. A twentieth of the customers has the plan `pro`. */
-const DECLARATIONS = {
-  customers: {
-    properties: { name: { type: 'string' }, plan: { type: 'string' } },
-    more: { indexes: [{ fields: ['plan'] }] },
-    values: `'customer ' || o.n, case when o.n % 20 = 0 then 'pro' else 'free' end`,
-    count: CUSTOMERS,
-  },
-  orders: {
-    properties: { customer_id: uuid, status: { type: 'string' }, amount: { type: 'integer' } },
-    more: {
-      references: [{ field: 'customer_id', collection: 'customers', inverse: 'orders' }],
-      indexes: [{ fields: ['amount'] }],
-    },
-    values: `(select id from bench.customers c where c.n = 1 + o.n % ${CUSTOMERS})::text,
-      (array['open', 'paid', 'late'])[1 + o.n % 3], o.n`,
-    count: ORDERS,
-  },
-  items: {
-    properties: { order_id: uuid, position: { type: 'integer' }, price: { type: 'integer' } },
-    more: {
-      references: [{ field: 'order_id', collection: 'orders', inverse: 'items' }],
-      indexes: [{ fields: ['price'] }],
-    },
-    values: `(select id from bench.orders o2 where o2.n = 1 + o.n % ${ORDERS})::text, o.n / ${ORDERS}, o.n % 1000`,
-    count: ITEMS,
-  },
-} as const
-type Name = keyof typeof DECLARATIONS
-const NAMES: readonly Name[] = ['customers', 'orders', 'items']
-
-/** The tables of PostgREST, with the foreign keys by which it finds what is related. */
-const TABLES = `create schema bench;
-  create table bench.customers (n int, tenant_id text, workspace_id text, id uuid primary key, name text, plan text);
-  create table bench.orders (n int, tenant_id text, workspace_id text, id uuid primary key,
-    customer_id uuid references bench.customers, status text, amount bigint);
-  create table bench.items (n int, tenant_id text, workspace_id text, id uuid primary key, order_id uuid references bench.orders,
-    position bigint, price bigint);
-  create index on bench.customers (plan); create index on bench.orders (customer_id); create index on bench.orders (amount);
-  create index on bench.items (order_id); create index on bench.items (price);`
+const LANES = 16
+const TURN = { rounds: 7, ms: 800 }
 
 type Works = Readonly<Record<string, () => Promise<unknown>>>
 
-/** Prints all results; takes about two minutes. */
-export async function relations(): Promise<void> {
-  const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
-  const started = await startPlatform(dir, { lasting: true, checkReplies: false })
-  const pool = new Pool({ connectionString: started.running.databaseUrl, max: 1 })
-  try {
-    const workspace = await load(started, pool)
-    process.stdout.write(
-      `${ITEMS} items of ${ORDERS} orders of ${CUSTOMERS} customers; one request at a time\n`,
-    )
-    const send = sender(workspace.url, { apikey: workspace.apikey }, 1)
-    const peer = await peerOf(started, dir, workspace)
-    for (const [title, { ours, theirs, bare }] of Object.entries(CASES)) {
-      const works: Record<string, () => Promise<unknown>> = {
-        Tenon: () => send('GET', `/v1/collections/${ours}`),
-        ...(peer !== undefined && { PostgREST: () => peer('GET', `/${theirs}`) }),
-        ...(bare !== undefined && { 'bare statement': () => pool.query(bare, [workspace.workspaceId]) }),
-      }
-      await check(title, works)
-      printFigures(title, await interleaved(ROUNDS, works))
-    }
-  } finally {
-    await pool.end()
-    await started.stop()
-    await rm(dir, { recursive: true, force: true })
-  }
+interface Case {
+  readonly ours: string
+  readonly theirs?: string
+  /** With the workspace as its parameter. */
+  readonly bare?: string
+  /** True if it is measured with many requests at once, too. */
+  readonly isCrowded?: true
 }
 
 /** One request of each, and its count of documents: the same question. */
-const CASES: Readonly<Record<string, { ours: string; theirs: string; bare?: string }>> = {
+const CASES: Readonly<Record<string, Case>> = {
   'expand: 20 orders, customer, 5 items': {
     ours: `orders/documents?amount=gte.${ORDERS / 2}&order=amount&page[size]=20&expand=customer(name),items(position,price;order=position;size=5)`,
     theirs: `orders?amount=gte.${ORDERS / 2}&order=amount,id&limit=21&select=id,customer_id,status,amount,customer:customers(name),items(position,price)&items.order=position&items.limit=5`,
+    isCrowded: true,
+  },
+  'page: 20 orders': {
+    ours: `orders/documents?amount=gte.${ORDERS / 2}&order=amount&page[size]=20`,
+    theirs: `orders?amount=gte.${ORDERS / 2}&order=amount,id&limit=21&select=id,customer_id,status,amount`,
+    isCrowded: true,
   },
   'filter: 20 orders of customers with plan': {
     ours: 'orders/documents?customer.plan=eq.pro&order=amount&page[size]=20',
     theirs:
       'orders?customers.plan=eq.pro&order=amount,id&limit=21&select=id,customer_id,status,amount,customers!inner()',
+    isCrowded: true,
   },
   'filter: 20 customers with a paid order': {
     ours: 'customers/documents?orders=some.(status.eq.paid)&order=id&page[size]=20',
     theirs: 'customers?orders.status=eq.paid&order=id&limit=21&select=id,name,plan,orders!inner()',
+    isCrowded: true,
   },
   'aggregate: items by price of an order': {
     ours: 'items/aggregate?select=position,n:count(),total:price.sum()&price=lt.500',
@@ -117,6 +64,75 @@ const CASES: Readonly<Record<string, { ours: string; theirs: string; bare?: stri
     theirs: 'items?select=n:count(),total:price.sum(),mean:price.avg()',
     bare: `select count(*) as n, sum(price) as total, avg(price) as mean from bench.items where workspace_id = $1`,
   },
+  'search: the best 20 of 5 % of the notes': { ours: best('often'), bare: bareBest('often') },
+  'search: 20 notes of 5 %, the oldest': {
+    ours: 'notes/documents?_search=wfts.often&order=id&page[size]=20',
+    bare: `select id, title, body from bench.notes where workspace_id = $1 and search @@ websearch_to_tsquery('english', 'often')
+      order by id limit 21`,
+  },
+}
+
+function best(words: string): string {
+  return `notes/documents?_search=wfts.${words}&order=_score.desc&page[size]=20`
+}
+
+function bareBest(words: string): string {
+  const query = `websearch_to_tsquery('english', '${words}')`
+  return `select id, title, body, ts_rank_cd(search, ${query}, 32) as score from bench.notes
+    where workspace_id = $1 and search @@ ${query} order by score desc, id desc limit 21`
+}
+
+/** Prints all results; takes about five minutes. */
+export async function relations(started: Started): Promise<void> {
+  const pool = new Pool({ connectionString: started.running.databaseUrl, max: 1 })
+  try {
+    const workspace = await loadRelated(started.running, { items: ITEMS, schema: 'bench' })
+    process.stdout.write(`${ITEMS} items of ${ORDERS} orders, ${ITEMS} notes\n`)
+    const peer = await peerOf(started, workspace)
+    for (const [title, one] of Object.entries(CASES)) {
+      const works = {
+        ...requestsOf(one, workspace, { lanes: 1, peer }),
+        ...(one.bare !== undefined && {
+          'bare statement': () => pool.query(one.bare ?? '', [workspace.workspaceId]),
+        }),
+      }
+      await check(title, works)
+      printFigures(title, await interleaved(ROUNDS, works))
+      if (one.isCrowded)
+        await compareRates(started, title, requestsOf(one, workspace, { lanes: LANES, peer }))
+    }
+  } finally {
+    await pool.end()
+  }
+}
+
+type Peer = (lanes: number) => Send
+
+function requestsOf(
+  { ours, theirs }: Case,
+  { url, apikey }: TestWorkspace,
+  { lanes, peer }: { readonly lanes: number; readonly peer: Peer | undefined },
+): Works {
+  const send = sender(url, { apikey }, lanes)
+  const sendPeer = theirs === undefined ? undefined : peer?.(lanes)
+  return {
+    Tenon: () => send('GET', `/v1/collections/${ours}`),
+    ...(sendPeer !== undefined && { PostgREST: () => sendPeer('GET', `/${theirs}`) }),
+  }
+}
+
+/** Name of each competitor's server in the supervisor; the database's CPU time is added. */
+const SERVERS: Readonly<Record<string, string>> = { Tenon: 'api', PostgREST: 'postgrest' }
+
+/** Their rates at once, and the CPU time of server and database for a request. */
+async function compareRates({ stack: { supervisor } }: Started, title: string, works: Works): Promise<void> {
+  const used = (name: string) =>
+    usedUs(supervisor.pid(SERVERS[name] ?? '')) + usedUs(supervisor.pid('postgres'))
+  const rates = await contest({ ...TURN, lanes: LANES, usedUs: used }, works)
+  print(`${title.split(':')[0]}, ${LANES} at once`, 'per s', 'cpu µs', 'Tenon is × faster', 'cpu ×')
+  const ours = rates['Tenon']
+  for (const [name, { perS, cpuUs }] of Object.entries(rates))
+    print(name, perS, cpuUs, ...(ours === undefined ? [] : [ours.perS / perS, ours.cpuUs / cpuUs]))
 }
 
 /** @throws Error if one finds nothing, or another number of rows than the others */
@@ -143,39 +159,17 @@ function printFigures(
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / ours)
 }
 
-/** The same documents in the collections and in the tables of PostgREST. Writes as PostgreSQL's superuser: the measurement comes later. */
-async function load({ running }: Started, pool: Pool): Promise<TestWorkspace> {
-  const workspace = await createTestWorkspace(running)
-  const { tenantId, workspaceId: workspace_id } = workspace
-  await pool.query(TABLES)
-  for (const name of NAMES) {
-    const { properties, more, values, count } = DECLARATIONS[name]
-    const fields = Object.keys(properties)
-    const typed = fields.map((field) => (field.endsWith('_id') ? `v.${field}::uuid` : `v.${field}`))
-    await pool.query(
-      `insert into bench.${name} select o.n, $1, $2, uuidv7(), ${typed.join()}
-       from generate_series(1, ${count}) o (n), lateral (select ${values}) v (${fields.join()})`,
-      [tenantId, workspace_id],
-    )
-    await pool.query(`create index on bench.${name} (n); analyze bench.${name}`)
-    const body = { workspace_id, collection: name, store: 'relational', schema: { properties }, ...more }
-    const { id } = await workspace.admin.post<{ id: string }>('/v1/schemas', body)
-    const columnOf = await columnsOf(pool, id)
-    await pool.query(`insert into tenon_data.${id} (tenant_id, workspace_id, id, ${fields.map(columnOf).join()})
-      select tenant_id, workspace_id, id, ${fields.join()} from bench.${name}`)
-    await pool.query(`vacuum analyze tenon_data.${id}`)
-    await pool.query(`vacuum analyze bench.${name}`)
-  }
-  return workspace
-}
-
 /** @returns undefined if PostgREST is not available */
-async function peerOf(started: Started, dir: string, { tenantId, workspaceId }: TestWorkspace) {
+async function peerOf(started: Started, workspace: TestWorkspace): Promise<Peer | undefined> {
   try {
-    const claims = { tenant_id: 'tenant_id', workspace_id: 'workspace_id' }
-    const peer = await startPostgrest(started, dir, { tables: NAMES, claims })
+    const served = {
+      tables: ['customers', 'orders', 'items'],
+      claims: { tenant_id: 'tenant_id', workspace_id: 'workspace_id' },
+    }
+    const peer: Postgrest = await startPostgrest(started, dirname(started.running.logs), served)
+    const { tenantId, workspaceId } = workspace
     const token = await peer.tokenOf({ tenant_id: tenantId, workspace_id: workspaceId })
-    return sender(peer.url, { authorization: `Bearer ${token}` }, 1)
+    return (lanes) => sender(peer.url, { authorization: `Bearer ${token}` }, lanes)
   } catch (error) {
     process.stdout.write(`\nwithout PostgREST: ${(error as Error).message}\n`)
     return undefined

@@ -34,6 +34,7 @@ const BENCHES = [
     'auth',
     'changes',
     'collections',
+    'relations',
     'rules',
     'ndjson',
     'expressions',
