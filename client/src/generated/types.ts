@@ -728,8 +728,8 @@ export type CollectionReference = {
   readonly as: string
   /** Name, in `expand` of the other collection, of the documents that refer to one of it. */
   readonly inverse?: string
-  /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. */
-  readonly on_delete: 'restrict' | 'cascade' | 'set_null'
+  /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB. */
+  readonly on_delete: 'restrict' | 'cascade' | 'set_null' | 'none'
 }
 
 export type CollectionSchema = {
@@ -4360,8 +4360,8 @@ export interface Operations {
           readonly as?: string
           /** Name, in `expand` of the other collection, of the documents that refer to one of it. */
           readonly inverse?: string
-          /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. */
-          readonly on_delete?: 'restrict' | 'cascade' | 'set_null'
+          /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB. */
+          readonly on_delete?: 'restrict' | 'cascade' | 'set_null' | 'none'
         }[]
         /** Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. `null` and missing values break none. */
         readonly checks?: readonly {
@@ -4438,8 +4438,8 @@ export interface Operations {
           readonly as?: string
           /** Name, in `expand` of the other collection, of the documents that refer to one of it. */
           readonly inverse?: string
-          /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. */
-          readonly on_delete?: 'restrict' | 'cascade' | 'set_null'
+          /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB. */
+          readonly on_delete?: 'restrict' | 'cascade' | 'set_null' | 'none'
         }[]
         /** Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. `null` and missing values break none. */
         readonly checks?: readonly {
@@ -4517,8 +4517,8 @@ export interface Operations {
         readonly as?: string
         /** Name, in `expand` of the other collection, of the documents that refer to one of it. */
         readonly inverse?: string
-        /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. */
-        readonly on_delete?: 'restrict' | 'cascade' | 'set_null'
+        /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB. */
+        readonly on_delete?: 'restrict' | 'cascade' | 'set_null' | 'none'
       }[]
       /** Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. `null` and missing values break none. */
       readonly checks?: readonly {
@@ -4612,8 +4612,8 @@ export interface Operations {
         readonly as?: string
         /** Name, in `expand` of the other collection, of the documents that refer to one of it. */
         readonly inverse?: string
-        /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. */
-        readonly on_delete?: 'restrict' | 'cascade' | 'set_null'
+        /** Effect of deleting a document that others refer to. `restrict`: it cannot be deleted. `cascade`: they are deleted with it. `set_null`: their field becomes `null`. `none`: they keep an id that no document has; the only one if either collection is in MongoDB. */
+        readonly on_delete?: 'restrict' | 'cascade' | 'set_null' | 'none'
       }[]
       /** Conditions that each document must meet: `[{"name": "ends_after_start", "check": {"ends_at": {"gt": {"$field": "starts_at"}}}}]`. `null` and missing values break none. */
       readonly checks?: readonly {
