@@ -1,5 +1,7 @@
 /** The one error that a call of the client throws. */
 
+import type { ProblemCode } from './generated/types.ts'
+
 /** What is wrong with one part of a request. */
 export interface InputFault {
   readonly in: 'body' | 'query' | 'path' | 'header'
@@ -42,9 +44,9 @@ interface Facts {
  *   else throw error
  * }
  */
-export class TenonError<Code extends string = string> extends Error {
-  /** Tells what went wrong; its meaning never changes (`/docs/problems/<code>` explains it). */
-  readonly code: Code | ClientCode
+export class TenonError extends Error {
+  /** Tells what went wrong; its meaning never changes (`/docs/problems/<code>` explains it). Servers newer than the client may have more. */
+  readonly code: ProblemCode | ClientCode | (string & {})
   /** The HTTP status; 0 if no server has answered. */
   readonly status: number
   readonly detail: string | undefined
@@ -64,7 +66,7 @@ export class TenonError<Code extends string = string> extends Error {
     const text = [`${code}: ${detail ?? title ?? 'The request failed.'}`, hint].filter(Boolean).join('\n')
     super(text, cause === undefined ? undefined : { cause })
     this.name = 'TenonError'
-    this.code = code as Code
+    this.code = code
     this.status = facts.status
     this.detail = detail
     this.hint = hint

@@ -18,11 +18,21 @@ export type {
   Query,
   WriteOptions,
 } from './collection.ts'
-export { type InputFault, TenonError } from './errors.ts'
+export { type ClientCode, type InputFault, TenonError } from './errors.ts'
+/** The resources of the API, such as `Api.Tenant`. */
+export type * as Api from './generated/types.ts'
 export type { LiveList, LiveOptions, LiveSnapshot } from './live.ts'
 export type { Frame, StreamOptions, StreamState } from './streams.ts'
 export type { CallOptions, ClientOptions, TokenSource } from './transport.ts'
-export type { CollectionType, DocumentOf, FieldsOf, Filter, SystemFields } from './types.ts'
+export type {
+  CollectionType,
+  DocumentOf,
+  FieldsOf,
+  Filter,
+  Operators,
+  ReferenceType,
+  SystemFields,
+} from './types.ts'
 export type { UploadOptions } from './upload.ts'
 
 interface Documents<C extends CollectionTypes> {

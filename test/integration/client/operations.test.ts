@@ -149,7 +149,7 @@ test('a user signs in by PKCE, calls the API, has the token renewed once for man
   const tenon = createClient({ url, token: auth.token })
   expect((await tenon.me.get()).user?.email).toBe(user.email)
   const first = await auth.token({})
-  const renewed = await Promise.all([1, 2, 3].map(() => auth.token({ refused: first })))
+  const renewed = await Promise.all([1, 2, 3].map(async () => auth.token({ refused: first })))
   expect(new Set(renewed).size).toBe(1)
   expect(renewed[0]).not.toBe(first)
   expect((await tenon.me.get()).user?.email).toBe(user.email)
