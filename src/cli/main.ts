@@ -25,6 +25,10 @@ function addHiddenVerb<A extends unknown[]>(
 addHiddenVerb('build <folder>', async (folder: string) =>
   (await import('./stack/build.ts')).exportBuild(folder),
 )
+// Writes the folder of the package @tenon/cli.
+addHiddenVerb('package <folder>', async (folder: string) =>
+  (await import('./stack/build.ts')).exportCommand(folder),
+)
 // Creates the certificate of the object store.
 addHiddenVerb('certificate <file>', async (file: string) =>
   (await import('./stack/containers.ts')).makeCertificate(file),

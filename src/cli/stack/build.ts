@@ -3,7 +3,8 @@
 import { existsSync } from 'node:fs'
 import { copyFile, cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import type { BuildOptions } from 'esbuild'
+import type { BuildOptions, Plugin } from 'esbuild'
+import project from '../../../package.json' with { type: 'json' }
 import { BUILDS, buildFolder, PROJECT_DIR } from '../../../stack/project.mjs'
 import { schemaDigest, schemaOfBuild } from '../../infra/postgres/schema-files.ts'
 import { currentSite } from './site.ts'
@@ -100,6 +101,53 @@ async function packCommand(folder: string): Promise<void> {
   const { build } = await import('esbuild')
   const entryPoints = { main: 'src/cli/main.ts' }
   await build({ ...PACKED, entryPoints, outdir: join(folder, 'tenon'), splitting: true, sourcemap: false })
+}
+
+/** Parts of the command that start or change an installation; a package without them has no servers. */
+const OF_INSTALLATIONS = /\/cli\/(stack\/(?!local-compiler)|demo\/|backup\/(create|restore))/
+
+/** Each of them becomes a module that says where it is. */
+const withoutServers: Plugin = {
+  name: 'without-servers',
+  setup: ({ onResolve, onLoad }) => {
+    onResolve({ filter: /^\./ }, ({ path, resolveDir, kind }) => {
+      const isLeftOut = kind === 'dynamic-import' && OF_INSTALLATIONS.test(join(resolveDir, path))
+      return isLeftOut ? { path, namespace: 'left-out' } : undefined
+    })
+    onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({
+      contents: `throw new Error('This command is about an installation and its servers. Run it in a checkout of Tenon, or in its image.')`,
+    }))
+  },
+}
+
+/** Writes the folder of `@tenon/cli`, for `npm pack`: the command without servers, in files that need no other package. @returns the exit code */
+export async function exportCommand(folder: string): Promise<number> {
+  const { build } = await import('esbuild')
+  const { name: _, version, description, license } = project
+  const manifest = {
+    ...{ name: '@tenon/cli', version, description: `The command line of Tenon. ${description}`, license },
+    ...{
+      type: 'module',
+      bin: { tenon: 'tenon.mjs' },
+      engines: { node: '>=22' },
+      dependencies: { esbuild: project.dependencies.esbuild },
+    },
+  }
+  const banner = { js: `#!/usr/bin/env node\n${PACKED.banner?.['js']}` }
+  const entryPoints = { tenon: 'src/cli/main.ts' }
+  await build({
+    ...PACKED,
+    external: ['esbuild'],
+    banner,
+    target: 'node22',
+    entryPoints,
+    outdir: folder,
+    splitting: true,
+    sourcemap: false,
+    plugins: [withoutServers],
+  })
+  await writeFile(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+  return 0
 }
 
 async function packWorkflows(folder: string): Promise<void> {

@@ -5,7 +5,8 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { operatorEnv } from '../../support/clients/cli.ts'
 import { createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 const ROOT = new URL('../../../', import.meta.url).pathname
@@ -13,16 +14,21 @@ const run = promisify(execFile)
 const NPM = ['--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
 
 let app: string
-beforeAll(async () => {
+beforeEach(async () => {
   app = await mkdtemp(join(tmpdir(), 'tenon-app-'))
 })
-afterAll(() => rm(app, { recursive: true, force: true }))
+afterEach(() => rm(app, { recursive: true, force: true }))
 
-test('npm pack, npm install in another folder: the compiler has its types, and Node runs it', async () => {
-  await run('npm', ['pack', '--workspace', 'client', '--pack-destination', app, ...NPM], { cwd: ROOT })
+/** Installs the only archive of the folder into an application there. */
+async function install(): Promise<void> {
   const [archive = ''] = (await readdir(app)).filter((name) => name.endsWith('.tgz'))
   await writeFile(join(app, 'package.json'), '{"name": "app", "type": "module", "private": true}')
   await run('npm', ['install', `./${archive}`, ...NPM], { cwd: app })
+}
+
+test('npm pack, npm install in another folder: the compiler has its types, and Node runs it', async () => {
+  await run('npm', ['pack', '--workspace', 'client', '--pack-destination', app, ...NPM], { cwd: ROOT })
+  await install()
   const { url } = inject('tenon')
   const workspace = await createTestWorkspace()
   const options = JSON.stringify({ url, apikey: workspace.service['apikey'] })
@@ -54,4 +60,27 @@ test('npm pack, npm install in another folder: the compiler has its types, and N
   })
   const { stdout } = await run(process.execPath, [join(app, 'app.js')])
   expect(JSON.parse(stdout)).toEqual([true, 'not_found', false])
+})
+
+test('the command line without servers: installed in another folder, it calls the platform, and says what it does not contain', async () => {
+  const folder = join(app, 'cli')
+  await run(process.execPath, ['src/cli/main.ts', 'package', folder], { cwd: ROOT })
+  await run('npm', ['pack', folder, '--pack-destination', app, ...NPM], { cwd: app })
+  await install()
+  const workspace = await createTestWorkspace()
+  const tenon = (...args: readonly string[]) =>
+    run(process.execPath, [join(app, 'node_modules/@tenon/cli/tenon.mjs'), ...args], {
+      cwd: app,
+      env: { PATH: process.env['PATH'], HOME: app, ...operatorEnv(workspace) },
+    })
+  expect((await tenon('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  await writeFile(
+    join(app, 'notes.json'),
+    '{"collection": "notes", "store": "relational", "schema": {"properties": {"n": {"type": "integer"}}}}',
+  )
+  expect((await tenon('schema', 'apply', 'notes.json')).stdout).toMatch(/^sch_\w+ notes /)
+  expect((await tenon('types', '--out', '-')).stdout).toContain('readonly n?: number')
+  await expect(tenon('up')).rejects.toMatchObject({
+    stderr: expect.stringContaining('Run it in a checkout of Tenon'),
+  })
 })
