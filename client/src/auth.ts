@@ -28,6 +28,9 @@ export interface AuthOptions {
 /** Seconds before its end at which a token is renewed: clocks differ, and a request takes a while. */
 const RENEW_S = 30
 
+/** A hundred years. */
+const TOLERANCE_S = 3_155_760_000
+
 interface Tokens {
   readonly access: string
   readonly untilMs: number
@@ -46,7 +49,12 @@ export class Auth {
   constructor(options: AuthOptions) {
     const issuer = `${options.url.replace(/\/+$/, '')}/auth`
     this.#options = options
-    this.#client = { client_id: options.clientId, id_token_signed_response_alg: 'ES256' }
+    this.#client = {
+      client_id: options.clientId,
+      id_token_signed_response_alg: 'ES256',
+      // Devices have wrong clocks. What the ID token says comes from the issuer itself, and nothing reads it here.
+      [oauth.clockTolerance]: TOLERANCE_S,
+    }
     this.#storage = options.storage ?? inMemory()
     this.#server = {
       issuer,

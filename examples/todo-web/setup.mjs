@@ -1,11 +1,12 @@
 /**
  * Prepares a workspace for the page: declares the collection with its rules, lets people sign up, and creates the client of
- * the page. Writes config.json beside it. It can run again.
+ * the page. Writes config.json and the client of Tenon beside it. It can run again.
  *
  *   TENON_TOKEN=$(npx tenon token) node --env-file .env.local examples/todo-web/setup.mjs http://localhost:5173/
  */
 
 import { writeFile } from 'node:fs/promises'
+import { writePageClient } from '../page-client.mjs'
 
 const { TENON_URL: url, TENON_WORKSPACE_ID: workspace_id, TENON_TOKEN: token } = process.env
 const [page = 'http://localhost:5173/', folder = import.meta.dirname] = process.argv.slice(2)
@@ -49,5 +50,6 @@ const client = await post('/v1/oauth-clients', {
   ...{ workspace_id, kind: 'public', audience: 'users', name: 'To-dos', redirect_uris: [page] },
 })
 const config = { url, client_id: client?.client_id }
+await writePageClient(folder)
 await writeFile(`${folder}/config.json`, `${JSON.stringify(config)}\n`)
 console.log(`The page at ${page} uses the client ${config.client_id}.`)

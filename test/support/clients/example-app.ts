@@ -15,6 +15,12 @@ import { launchChromium } from './chromium.ts'
 import { mailTo } from './mails.ts'
 import type { TestUser } from './users.ts'
 
+/** What setup.mjs writes beside the page, with its media type. */
+const WRITTEN: Readonly<Record<string, string>> = {
+  '/config.json': 'application/json',
+  '/tenon-client.js': 'text/javascript',
+}
+
 export class ExampleApp {
   /** The URL of the page, on `localhost`, which is another origin than that of the API. */
   readonly origin: string
@@ -42,9 +48,10 @@ export class ExampleApp {
   static async start(name: string, workspace: TestWorkspace, ...args: string[]): Promise<ExampleApp> {
     const folder = await mkdtemp(join(tmpdir(), `tenon-${name}-`))
     const server = createServer((request, response) => {
-      const isConfig = request.url === '/config.json'
-      response.setHeader('content-type', isConfig ? 'application/json' : 'text/html')
-      createReadStream(isConfig ? join(folder, 'config.json') : `examples/${name}/index.html`).pipe(response)
+      const type = WRITTEN[request.url ?? '']
+      response.setHeader('content-type', type ?? 'text/html')
+      const file = type === undefined ? `examples/${name}/index.html` : join(folder, request.url ?? '')
+      createReadStream(file).pipe(response)
     })
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     const origin = `http://localhost:${(server.address() as AddressInfo).port}`
