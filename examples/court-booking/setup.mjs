@@ -1,12 +1,13 @@
 /**
  * Prepares a workspace for the page: declares the collections with their rules, adds two venues with their courts, deploys the
- * function, lets people sign up, and creates the client of the page. Writes config.json beside it. A second run applies changes of
+ * function, lets people sign up, and creates the client of the page. Writes config.json and the client of Tenon beside it. A second run applies changes of
  * this folder.
  *
  *   TENON_TOKEN=$(npx tenon token) node --env-file .env.local examples/court-booking/setup.mjs http://localhost:5173/
  */
 
 import { readFile, writeFile } from 'node:fs/promises'
+import { writePageClient } from '../page-client.mjs'
 
 const { TENON_URL: url, TENON_WORKSPACE_ID: workspace_id, TENON_TOKEN: token } = process.env
 const { TENON_SERVICE_KEY: apikey = '' } = process.env
@@ -140,5 +141,6 @@ const wanted = {
   ...{ workspace_id, kind: 'public', audience: 'users', name: 'Courts', redirect_uris: [page] },
 }
 const client = known ?? (await call(admin, 'POST', '/v1/oauth-clients', wanted))
+await writePageClient(folder)
 await writeFile(`${folder}/config.json`, `${JSON.stringify({ url, client_id: client.client_id })}\n`)
 console.log(`The page at ${page} uses the client ${client.client_id}.`)

@@ -1,12 +1,13 @@
 /**
  * Prepares a workspace for the page: declares the collections with their rules, opens a folder of objects, deploys the function,
- * publishes the flow, lets people sign up, and creates the client of the page. Writes config.json beside it. A second run applies
+ * publishes the flow, lets people sign up, and creates the client of the page. Writes config.json and the client of Tenon beside it. A second run applies
  * changes of this folder.
  *
  *   TENON_TOKEN=$(npx tenon token) node --env-file .env.local examples/support-desk/setup.mjs http://localhost:5173/ mia@example.com
  */
 
 import { readFile, writeFile } from 'node:fs/promises'
+import { writePageClient } from '../page-client.mjs'
 
 const { TENON_URL: url, TENON_WORKSPACE_ID: workspace_id, TENON_TOKEN: token } = process.env
 const [page = 'http://localhost:5173/', approver = 'approver@example.com', folder = import.meta.dirname] =
@@ -141,5 +142,6 @@ const wanted = {
 }
 const client = known ?? (await call('POST', '/v1/oauth-clients', wanted))
 const { bucket } = await call('GET', `/v1/workspaces/${workspace_id}`)
+await writePageClient(folder)
 await writeFile(`${folder}/config.json`, `${JSON.stringify({ url, client_id: client.client_id, bucket })}\n`)
 console.log(`The page at ${page} uses the client ${client.client_id}. ${approver} decides about refunds.`)
