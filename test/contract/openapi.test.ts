@@ -36,7 +36,7 @@ const { schemas } = document.components
 /** Replies in JSON without a name, each with the reason. */
 const UNNAMED: Readonly<Record<string, string>> = {
   'function.invoke': 'The return value of the function is of any type.',
-  'workspace.get_openapi': 'The OpenAPI Initiative publishes the schema of OpenAPI documents.',
+  'openapi.get': 'The OpenAPI Initiative publishes the schema of OpenAPI documents.',
 }
 
 /** True for a reference, a choice of them, and a list or a page of them. */

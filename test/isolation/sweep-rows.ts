@@ -114,7 +114,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}`,
     foreign: 'not_found',
   },
-  'workspace.get_openapi': {
+  'openapi.get': {
     path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/openapi.json`,
     foreign: 'not_found',
   },

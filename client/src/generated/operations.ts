@@ -42,13 +42,15 @@ export const OPERATIONS = {
     get: 'GET /v1/workspaces/{id}',
     update: 'PATCH /v1/workspaces/{id} b* k',
     delete: 'DELETE /v1/workspaces/{id} qgrace_days hprefer',
-    getOpenapi: 'GET /v1/workspaces/{ws}/openapi.json hif-none-match',
     suspend: 'POST /v1/workspaces/{id}/suspend b* k',
     resume: 'POST /v1/workspaces/{id}/resume b* k',
     retry: 'POST /v1/workspaces/{id}/retry hprefer k',
     export: 'POST /v1/workspaces/{id}/exports hprefer k',
     import: 'POST /v1/tenants/{id}/imports Bcontent qname,slug,bucket hprefer',
     restore: 'POST /v1/workspaces/{id}/restore b* k',
+  },
+  openapi: {
+    get: 'GET /v1/workspaces/{ws}/openapi.json hif-none-match',
   },
   hosts: {
     create: 'POST /v1/workspaces/{id}/hosts b* k',

@@ -3497,12 +3497,6 @@ export interface Operations {
       readonly grace_days?: number
       readonly prefer?: string
     }, options?: CallOptions): Promise<Operation>
-    /** Read the OpenAPI document of a workspace: its declared collections, and its functions and published flows with schemas. */
-    getOpenapi(input: {
-      /** Id of the workspace. */
-      readonly ws: string
-      readonly if_none_match?: string
-    }, options?: CallOptions): Promise<Readonly<Record<string, unknown>>>
     /** Suspend a workspace: all its activity stops within 5 s, and no work is lost. */
     suspend(input: {
       /** Id of the workspace. */
@@ -3545,6 +3539,14 @@ export interface Operations {
       /** Id of the workspace. */
       readonly id: string
     }, options?: CallOptions): Promise<Workspace>
+  }
+  readonly openapi: {
+    /** Read the OpenAPI document of a workspace: its declared collections, and its functions and published flows with schemas. */
+    get(input: {
+      /** Id of the workspace. */
+      readonly ws: string
+      readonly if_none_match?: string
+    }, options?: CallOptions): Promise<Readonly<Record<string, unknown>>>
   }
   readonly hosts: {
     /** Create a host name of a workspace; it counts once the DNS record in the response was verified. */

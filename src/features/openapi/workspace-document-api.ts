@@ -12,7 +12,7 @@ import { OPENAPI_LIMITS } from './limits.ts'
 import { type Described, workspaceDocument } from './workspace-document.ts'
 
 export const getWorkspaceDocument = previewOperation({
-  name: 'workspace.get_openapi',
+  name: 'openapi.get',
   summary:
     'Read the OpenAPI document of a workspace: its declared collections, and its functions and published flows with schemas',
   roles: VIEWERS,

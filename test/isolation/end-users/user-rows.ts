@@ -7,7 +7,7 @@ const CLOSED_TO_USERS = {
   /** Operations of admins. */
   privilege_domain_mismatch: words(`
     tenant.create tenant.get tenant.drift tenant.list tenant.suspend tenant.resume tenant.retry tenant.delete tenant.restore tenant.update
-    workspace.create workspace.get workspace.get_openapi workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
+    workspace.create workspace.get openapi.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
     workspace.export workspace.import tenant.export tenant.import operation.get_archive
     host.create host.list host.verify host.delete
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
