@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)('MongoDB', () => {
       expect(await reads[read](await filled(5))).toEqual(answer)
       await expect(reads[read](await filled(4))).rejects.toMatchObject({
         code: 'query_too_costly',
-        hint: expect.stringContaining('"relational"'),
+        adminHint: expect.stringContaining('"relational"'),
       })
     },
   )

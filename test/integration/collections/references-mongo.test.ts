@@ -187,6 +187,21 @@ describe.skipIf(missing !== undefined)('MongoDB', () => {
     })
   })
 
+  test('document of another workspace: is not referred to, expanded or found', async () => {
+    const names = await filled('document', 'document')
+    const elsewhere = new Collections(await createTestWorkspace(mongo.running), mongo.running)
+    const theirs = await elsewhere.create(names.customers, { name: 'ann', plan: 'gold' })
+    const refused = await here.call('POST', pathOf(names.orders), { body: { customer_id: theirs } })
+    expect([refused.status, refused.body.code]).toEqual([409, 'reference_not_found'])
+    await elsewhere.create(names.orders, { name: 'o9', customer_id: names.ann, n: 9 })
+    const counts = await list(names.customers, { expand: 'orders(count)', name: 'eq.ann' })
+    expect(counts[0]._expand.orders).toEqual({ count: 3 })
+    expect(await list(names.orders, { 'customer.plan': 'eq.gold' })).toEqual([])
+    expect(await list(names.customers, { orders: 'some.(n.eq.9)' })).toEqual([])
+    const path = `/v1/collections/${names.orders}/aggregate?select=n:count(),max:n.max()`
+    expect(await get(path)).toEqual({ n: 6, max: 5 })
+  })
+
   test('import: lines may refer to later ones', async () => {
     const name = unique('tree')
     await here.declare({

@@ -365,3 +365,23 @@ describe('declarations', () => {
     }
   })
 })
+
+test('reference that nothing holds: needs its document when it is written; held later, if all have theirs', async () => {
+  const { customers, orders, schemaId, references } = await declareShop()
+  const linked = references.map((one) => ({ ...one, on_delete: 'none' }))
+  expect((await change(schemaId, { references: linked })).status).toBe(200)
+  const refused = await create(orders, { customer_id: ABSENT })
+  expect([refused.status, refused.body.code]).toEqual([409, 'reference_not_found'])
+  const id = await idOf(customers, { name: 'Ann' })
+  const order = await idOf(orders, { customer_id: id })
+  const gone = await call('DELETE', at(customers, id), { as: workspace.service })
+  expect(gone.status).toBe(200)
+  const read = await call('GET', `${at(orders, order)}?expand=customer`, { as: workspace.service })
+  expect(read.body).toMatchObject({ customer_id: id, _version: 1, _expand: { customer: null } })
+  const held = await change(schemaId, { references })
+  expect([held.status, held.body.code, held.body.offending]).toMatchObject([
+    ...[409, 'schema_incompatible', [{ id: order, pointer: '/customer_id' }]],
+  ])
+  await call('DELETE', at(orders, order), { as: workspace.service })
+  expect((await change(schemaId, { references })).status).toBe(200)
+})

@@ -52,5 +52,6 @@ function valuesOf({ d = {}, ...document }: Partial<MongoDocument>): (path: Path)
 const tooCostly = (max: number) =>
   new Problem('query_too_costly', {
     detail: `The aggregate would read more than ${max} documents in MongoDB, or ${INFRA_LIMITS.rowsBytesMax / 1_048_576} MiB of their fields.`,
-    hint: 'Restrict the filter, or declare the collection with "store": "relational".',
+    hint: 'Restrict the filter.',
+    adminHint: 'Or declare the collection with "store": "relational".',
   })

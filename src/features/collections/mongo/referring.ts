@@ -84,7 +84,8 @@ async function requireFew({ documents, name, max }: Bounded): Promise<void> {
   if ((await documents.withoutRules.findNth(name, '', max + 1)) === undefined) return
   throw new Problem('query_too_costly', {
     detail: `${name} has more than ${max} documents in MongoDB, which has no index of its references.`,
-    hint: 'Declare the collection with "store": "relational" to expand it.',
+    hint: 'List the documents that refer, page by page, by the field of the reference.',
+    adminHint: 'Or declare the collection with "store": "relational".',
   })
 }
 

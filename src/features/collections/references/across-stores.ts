@@ -36,5 +36,6 @@ export async function readJoined(scope: WorkspaceScope, joined: Joined): Promise
 const tooMany = (name: string, collection: string) =>
   new Problem('query_too_costly', {
     detail: `More than ${COLLECTION_LIMITS.mongoDocumentsReadMax} documents of ${collection} match the filter on ${name.slice(0, 100)}, and they are not in one store with those that are looked for.`,
-    hint: 'Restrict the filter on the documents of the reference, or declare both collections with "store": "relational".',
+    hint: 'Restrict the filter on the documents of the reference.',
+    adminHint: 'Or declare both collections with "store": "relational".',
   })
