@@ -2,6 +2,7 @@
 
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
+import { client } from './client.ts'
 import { rules } from './collections/rules.ts'
 import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
@@ -25,6 +26,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   auth,
   surface,
   changes,
+  client,
   collections,
   relations,
   rules,

@@ -33,6 +33,7 @@ const BENCHES = [
     'smoke',
     'auth',
     'changes',
+    'client',
     'collections',
     'relations',
     'rules',
