@@ -1,6 +1,6 @@
 /** Builders of operations by the scope that they run in, and schemas that features share. */
 
-import Type, { type TObject, type TSchema } from 'typebox'
+import Type, { type Static, type TObject, type TSchema } from 'typebox'
 import { component } from '../core/components/component.ts'
 import { EXAMPLE_ID } from '../core/components/examples.ts'
 import { type IdPrefix, idPattern } from '../core/ids.ts'
@@ -92,6 +92,15 @@ export const Slug = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$',
   description: 'Slug of at most 40 lower-case letters, digits and inner hyphens.',
 })
+/** Environment of a workspace that names none; the column of the table says why (0014-environments.sql). */
+export const ENVIRONMENT_DEFAULT = 'production'
+
+export const Environment = Type.Enum(['development', 'production'], {
+  description:
+    'Environment of the workspace. Tools that apply each saved file of a project at once, such as `tenon project dev`, refuse `production`.',
+})
+export type Environment = Static<typeof Environment>
+
 export const Time = Type.String({
   format: 'date-time',
   description: 'Time in UTC with milliseconds (RFC 3339).',

@@ -90,7 +90,7 @@ export async function finishAuditRecord(
   output: unknown,
 ): Promise<void> {
   if (operation.reveals !== undefined) return
-  if (operation.auditDetail !== undefined) context.detail = operation.auditDetail(output)
+  if (operation.auditDetail !== undefined) context.detail = operation.auditDetail(output, input)
   const reader = READERS.get(operation)
   const isResource = reader === undefined || reader.output === operation.output
   const state = isResource ? output : await readSnapshot(reader, scope, input)

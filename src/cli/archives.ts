@@ -45,17 +45,21 @@ interface ImportOptions extends WatchOptions {
   readonly name?: string
   readonly slug?: string
   readonly bucket?: string
+  readonly environment?: string
 }
 
 /** Sends an archive, watches the import, and prints what it has made with what has to be set by hand. */
 const importing =
   (noun: Noun) =>
-  async (file: string, { tenant, name, slug, bucket, ...options }: ImportOptions): Promise<number> => {
+  async (
+    file: string,
+    { tenant, name, slug, bucket, environment, ...options }: ImportOptions,
+  ): Promise<number> => {
     const client = await adminClient()
     const within = async () =>
       `/${encodeURIComponent(tenant ?? need(await readSettings(), 'TENON_TENANT_ID'))}`
     const path = `/v1/tenants${noun === 'workspace' ? await within() : ''}/imports`
-    const named = Object.entries({ name, slug, bucket }).filter(
+    const named = Object.entries({ name, slug, bucket, environment }).filter(
       (entry): entry is [string, string] => entry[1] !== undefined,
     )
     const response = await client.send('POST', `${path}?${new URLSearchParams(named)}`, {
@@ -74,6 +78,7 @@ export function archiveVerbs(program: Command): void {
   addArchiveVerbs(program, 'workspace', 'Manage workspaces.', [
     ['--tenant <id>', 'Tenant of the new workspace. Default: TENON_TENANT_ID.'],
     ['--bucket <name>', 'Name of its bucket. Default: derived from the slug.'],
+    ['--environment <name>', 'development or production. Default: that of the archive.'],
   ])
   addArchiveVerbs(program, 'tenant', 'Manage tenants.', [])
 }

@@ -144,7 +144,7 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
    */
   readonly recentProof?: boolean | ((input: Input) => boolean)
   /** Facts of its audit entry by name, such as the values before and after a change; never a secret. */
-  readonly auditDetail?: (output: Output) => Readonly<Record<string, string>>
+  readonly auditDetail?: (output: Output, input: Input) => Readonly<Record<string, string>>
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
   /** Further scopes that some inputs need. */
@@ -181,7 +181,7 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly payloads?: 'left out' | 'refused'
   readonly forgets?: boolean
   readonly recentProof?: boolean | ((input: Static<I>) => boolean)
-  readonly auditDetail?: (output: Static<O>) => Readonly<Record<string, string>>
+  readonly auditDetail?: (output: Static<O>, input: Static<I>) => Readonly<Record<string, string>>
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
   /** Its scope, if it is not `area:read` or `area:write`. */

@@ -67,7 +67,9 @@ export async function runAudited(
   const event: AuditEvent = {
     ...{ ...common, owner, outcome: 'done', status: null, code: null },
     after: operation.reads ? null : digestOf(output),
-    ...(operation.auditDetail !== undefined && { detail: { ...detail, ...operation.auditDetail(output) } }),
+    ...(operation.auditDetail !== undefined && {
+      detail: { ...detail, ...operation.auditDetail(output, args) },
+    }),
   }
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)

@@ -124,6 +124,7 @@ async function findPlace(launched: Parameters<typeof makeDemo>[0]) {
     name: 'Main',
     slug: 'main',
     tenant_id: tenant.id,
+    environment: 'development',
   })
   return { client, tenant, workspace, isNew }
 }

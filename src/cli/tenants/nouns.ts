@@ -13,6 +13,7 @@ export interface Tenant {
 export interface Workspace extends Tenant {
   readonly tenant_id: string
   readonly bucket: string | null
+  readonly environment: string
 }
 
 const PREFIXES: Readonly<Record<string, Noun>> = { ten: 'tenant', ws: 'workspace' }

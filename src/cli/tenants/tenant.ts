@@ -25,15 +25,18 @@ interface NewWorkspace extends NewTenant {
   readonly tenant?: string
   /** False with `--no-bucket`. */
   readonly bucket?: string | false
+  readonly environment?: string
 }
 
 async function createTenant({ name, slug, ...options }: NewTenant): Promise<number> {
   return create('tenant', { name, slug }, options)
 }
 
-async function createWorkspace({ name, slug, tenant, bucket, ...options }: NewWorkspace): Promise<number> {
+async function createWorkspace(given: NewWorkspace): Promise<number> {
+  const { name, slug, tenant, bucket, environment, ...options } = given
   const tenant_id = tenant ?? (await readSettings())['TENON_TENANT_ID']
-  return create('workspace', { tenant_id, name, slug, bucket: bucket === false ? null : bucket }, options)
+  const named = { tenant_id, name, slug, environment }
+  return create('workspace', { ...named, bucket: bucket === false ? null : bucket }, options)
 }
 
 async function create(noun: Noun, body: object, options: WatchOptions): Promise<number> {
@@ -64,13 +67,16 @@ async function show(noun: Noun, id: string, options: JsonOption): Promise<number
 interface Changes extends JsonOption {
   readonly name?: string
   readonly slug?: string
+  readonly environment?: string
 }
 
-async function update(noun: Noun, id: string, { json, name, slug }: Changes): Promise<number> {
-  if (name === undefined && slug === undefined)
-    throw new Error('Nothing is to be changed. Add --name or --slug.')
+async function update(noun: Noun, id: string, { json, ...changes }: Changes): Promise<number> {
+  if (Object.values(changes).every((value) => value === undefined)) {
+    const flags = noun === 'tenant' ? '--name or --slug' : '--name, --slug or --environment'
+    throw new Error(`Nothing is to be changed. Add ${flags}.`)
+  }
   const client = await adminClient()
-  return printRecord(await client.call<Tenant>('PATCH', pathOf(noun, id), { name, slug }), { json })
+  return printRecord(await client.call<Tenant>('PATCH', pathOf(noun, id), changes), { json })
 }
 
 interface SuspendOptions extends JsonOption {
@@ -99,9 +105,16 @@ function commonVerbs(parent: Command, noun: Noun): void {
   addVerb(
     parent,
     'update <id>',
-    `Update the name or the slug of a ${noun}. Ids and names of buckets stay.`,
+    noun === 'tenant'
+      ? 'Update the name or the slug of a tenant. Its id stays.'
+      : 'Update the name, the slug or the environment of a workspace. Its id and the name of its bucket stay.',
     (id: string, options: Changes) => update(noun, id, options),
-    [['--name <name>', `New name of the ${noun}.`], ['--slug <slug>', 'New short name.'], JSON_FLAG],
+    [
+      ['--name <name>', `New name of the ${noun}.`],
+      ['--slug <slug>', 'New short name.'],
+      ...(noun === 'workspace' ? [['--environment <name>', ENVIRONMENTS] as const] : []),
+      JSON_FLAG,
+    ],
   )
   addVerb(
     parent,
@@ -154,6 +167,7 @@ async function listWorkspaces({ tenant, json }: WorkspacesOptions): Promise<numb
       WORKSPACE: ({ id }) => id,
       TENANT: ({ tenant_id }) => tenant_id,
       SLUG: ({ slug }) => slug,
+      ENVIRONMENT: ({ environment }) => environment,
       STATE: ({ state }) => state,
       BUCKET: ({ bucket }) => bucket,
       NAME: ({ name }) => name,
@@ -161,6 +175,8 @@ async function listWorkspaces({ tenant, json }: WorkspacesOptions): Promise<numb
     { json },
   )
 }
+
+const ENVIRONMENTS = 'Environment of the workspace: development or production.'
 
 const SLUG: Flag = ['--slug <slug>', 'Short name: lower-case letters, digits and -.']
 
@@ -190,6 +206,7 @@ export function workspaceVerbs(program: Command): void {
     [
       ['--tenant <id>', 'Tenant of the workspace. Default: TENON_TENANT_ID, or your own.'],
       ['--bucket <name>', 'Name of the bucket. Default: the slug and the end of the id.'],
+      ['--environment <name>', `${ENVIRONMENTS} Default: production.`],
       ['--no-bucket', 'Create no bucket: the workspace has no objects.'],
       NO_WAIT_FLAG,
       JSON_FLAG,

@@ -1,7 +1,16 @@
 /** Operations that export a workspace or a tenant to an archive, send the archive, and make a workspace or a tenant of one. */
 
 import Type from 'typebox'
-import { adminOperation, Input, Name, Ref, Slug, Wait } from '../../access/operation-builders.ts'
+import {
+  adminOperation,
+  ENVIRONMENT_DEFAULT,
+  Environment,
+  Input,
+  Name,
+  Ref,
+  Slug,
+  Wait,
+} from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { type ByteReply, type ByteSource, Bytes } from '../../core/bytes.ts'
 import { checkBucket, PAYLOAD_BUCKET } from '../../core/object-key.ts'
@@ -189,21 +198,24 @@ export const importWorkspace = adminOperation({
     name: Type.Optional(Name),
     slug: Type.Optional(Slug),
     bucket: Type.Optional(Bucket),
+    environment: Type.Optional(Environment),
     wait: Wait,
   }),
   output: Job,
-  http: asImport('/v1/tenants/{id}/imports', ['name', 'slug', 'bucket']),
+  http: asImport('/v1/tenants/{id}/imports', ['name', 'slug', 'bucket', 'environment']),
   run: async (scope, { id, content, wait = 0, ...named }) => {
     const tenantId = resolveTenant(scope, id)
     await requireActiveTenant(scope, tenantId)
     const ref = { tenantId, workspaceId: scope.newId('ws') }
     return receive(scope, { ref, kind: 'workspace', content }, ({ origin }, sent) => {
       const { slug = origin.slug, name = origin.name } = named
+      const environment = named.environment ?? origin.environment ?? ENVIRONMENT_DEFAULT
       const bucket =
         origin.bucket === null && named.bucket === undefined
           ? null
           : checkBucket(named.bucket ?? `${slug}-${ref.workspaceId.slice(-12)}`)
-      return startWorkspaceImport(scope, { ...sent, ref, waitS: wait, record: { name, slug, bucket } })
+      const record = { name, slug, bucket, environment }
+      return startWorkspaceImport(scope, { ...sent, ref, waitS: wait, record })
     })
   },
 })
@@ -316,6 +328,11 @@ interface NamedRecord {
   readonly slug: string
 }
 
+interface WorkspaceRecord extends NamedRecord {
+  readonly bucket: string | null
+  readonly environment: Environment
+}
+
 async function startWorkspaceImport(
   scope: AdminScope,
   {
@@ -323,8 +340,8 @@ async function startWorkspaceImport(
     operationId,
     archive,
     waitS,
-    record: { name, slug, bucket },
-  }: Import<WorkspaceRef, NamedRecord & { readonly bucket: string | null }>,
+    record: { name, slug, bucket, environment },
+  }: Import<WorkspaceRef, WorkspaceRecord>,
 ): Promise<Job> {
   const { tenantId, workspaceId } = ref
   if (bucket === PAYLOAD_BUCKET) throw new Problem('conflict', { detail: bucketTaken(bucket) })
@@ -332,8 +349,8 @@ async function startWorkspaceImport(
     ...{ name: bucket === null ? 'import_bare' : 'import', ref, operationId, waitS },
     subject: { type: 'workspace.import', target: workspaceId },
     change: sql`
-      insert into workspaces (id, tenant_id, name, slug, bucket, state)
-      values (${workspaceId}, ${tenantId}, ${name}, ${slug}, ${bucket}, 'provisioning')`,
+      insert into workspaces (id, tenant_id, name, slug, bucket, environment, state)
+      values (${workspaceId}, ${tenantId}, ${name}, ${slug}, ${bucket}, ${environment}, 'provisioning')`,
     undo: sql`update workspaces set state = 'deleted', slug = id, bucket = null where id = ${workspaceId}`,
     result: { archive },
   }).catch(

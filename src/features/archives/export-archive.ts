@@ -81,7 +81,7 @@ async function* membersOfWorkspace(
   >(
     snapshot.tenant,
     'workspace',
-    sql`select tenant_id, id as workspace_id, name, slug, bucket, now() as exported_at from workspaces where id = ${workspaceId}`,
+    sql`select tenant_id, id as workspace_id, name, slug, bucket, environment, now() as exported_at from workspaces where id = ${workspaceId}`,
   )
   yield* headOf(writer, { kind: 'workspace', exported_at, origin: { url, tenant_id, ...workspace } })
   const source = { ...snapshot.open(workspaceId), missing }
@@ -119,7 +119,7 @@ export async function requireWorkspaces(
   tenantId = tenant.tenantId,
 ): Promise<WorkspaceHead[]> {
   const rows = await tenant.rows<WorkspaceHead & { state: string }>(sql`
-    select id as workspace_id, name, slug, bucket, state from workspaces
+    select id as workspace_id, name, slug, bucket, environment, state from workspaces
     where tenant_id = ${tenantId} and state in ('active', 'suspended', 'provisioning') order by slug`)
   const other = rows.find(({ state }) => state !== 'active')
   if (other !== undefined)

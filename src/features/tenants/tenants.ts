@@ -3,6 +3,8 @@
 import Type, { type Static } from 'typebox'
 import {
   adminOperation,
+  ENVIRONMENT_DEFAULT,
+  Environment,
   Id,
   Input,
   Name,
@@ -158,6 +160,7 @@ export const Workspace = component(
     name: Type.String(),
     slug: Type.String(),
     bucket: Type.Union([Type.String(), Type.Null()]),
+    environment: Environment,
     state: State,
     ...Suspension,
     created_at: Time,
@@ -169,6 +172,7 @@ export const Workspace = component(
     name: 'Court bookings',
     slug: 'bookings',
     bucket: 'bookings-4z3v73kk0e00',
+    environment: 'production',
     state: 'active',
     delete_after: null,
     suspended_at: null,
@@ -180,8 +184,8 @@ export const Workspace = component(
 )
 export type Workspace = Static<typeof Workspace>
 
-const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, state, delete_after, suspended_at, suspended_by, suspended_reason,
-  created_at, updated_at`
+const WORKSPACE_COLUMNS = sql`id, tenant_id, name, slug, bucket, environment, state, delete_after, suspended_at, suspended_by,
+  suspended_reason, created_at, updated_at`
 
 /** @throws Problem `not_found` */
 export const findWorkspace = (scope: AdminScope, id: string) =>
@@ -200,19 +204,23 @@ export const createWorkspace = adminOperation({
     name: Name,
     slug: Slug,
     bucket: Type.Optional(Type.Union([Bucket, Type.Null()])),
+    environment: Type.Optional(Environment),
     wait: Wait,
   }),
   output: Type.Union([Workspace, Job]),
   http: provisioned('/v1/workspaces'),
+  // A job that makes the workspace later does not say it.
+  auditDetail: (_made, { environment = ENVIRONMENT_DEFAULT }) => ({ environment }),
   run: async (scope, input) => {
     const tenantId = resolveTenant(scope, input.tenant_id)
     await requireActiveTenant(scope, tenantId)
     const workspaceId = scope.newId('ws')
     const bucket = input.bucket === undefined ? `${input.slug}-${workspaceId.slice(-12)}` : input.bucket
     if (bucket === PAYLOAD_BUCKET) throw new Problem('conflict', { detail: bucketTaken(bucket) })
+    const { environment = ENVIRONMENT_DEFAULT } = input
     const change = sql`
-      insert into workspaces (id, tenant_id, name, slug, bucket, state)
-      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, 'provisioning')
+      insert into workspaces (id, tenant_id, name, slug, bucket, environment, state)
+      values (${workspaceId}, ${tenantId}, ${input.name}, ${input.slug}, ${bucket}, ${environment}, 'provisioning')
       on conflict (id) do update set
         slug = excluded.slug, bucket = excluded.bucket, state = excluded.state, updated_at = now()
         where workspaces.${START_FAILED}`

@@ -55,6 +55,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0011-renamed-collections.sql',
   'infra/postgres/migrations/0012-search.sql',
   'infra/postgres/migrations/0013-policies-by-statement.sql',
+  'infra/postgres/migrations/0014-environments.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

@@ -90,7 +90,10 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
   'tenant resume': { args: () => [ids.tenant], api: tenantNow },
   'tenant retry': { args: () => [ids.tenant], api: tenantNow, before: () => fail('tenant') },
   'workspace create': {
-    args: () => ['--tenant', ids.tenant, '--name', 'Prod', '--slug', 'prod', '--no-bucket'],
+    args: () => [
+      ...['--tenant', ids.tenant, '--name', 'Prod', '--slug', 'prod'],
+      ...['--no-bucket', '--environment', 'development'],
+    ],
     ...{ creates: 'workspace', api: workspaceNow },
   },
   'workspace list': {
@@ -98,7 +101,10 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
     api: () => listed(`/v1/workspaces?tenant_id=${ids.tenant}`),
   },
   'workspace show': { args: () => [ids.workspace], api: workspaceNow },
-  'workspace update': { args: () => [ids.workspace, '--slug', 'live'], api: workspaceNow },
+  'workspace update': {
+    args: () => [ids.workspace, '--slug', 'live', '--environment', 'production'],
+    api: workspaceNow,
+  },
   'workspace suspend': { args: () => [ids.workspace, '--reason', 'unpaid'], api: workspaceNow },
   'workspace resume': { args: () => [ids.workspace], api: workspaceNow },
   'workspace retry': { args: () => [ids.workspace], api: workspaceNow, before: () => fail('workspace') },
@@ -365,7 +371,7 @@ test('output for people: records as lines, lists as tables, and no control chara
   expect(suspended).toMatch(/^suspended_reason {2}un\\u009b2Jpaid$/m)
   expect(await tenon('workspace', 'list', '--tenant', tenantId)).toMatch(
     new RegExp(
-      `^WORKSPACE +TENANT +SLUG +STATE +BUCKET +NAME\n${workspaceId}  ${tenantId}  \\S+ +suspended  –`,
+      `^WORKSPACE +TENANT +SLUG +ENVIRONMENT +STATE +BUCKET +NAME\n${workspaceId}  ${tenantId}  \\S+ +production +suspended  –`,
     ),
   )
   expect(await tenon('quota', 'show', '--workspace', workspaceId)).toMatch(
@@ -391,7 +397,7 @@ test('id of the other noun, nothing to change, a setting without a value, a host
       'is a workspace. Use the command of the same name below `tenon workspace`',
     ],
     [['workspace', 'delete', tenantId], 'is a tenant. Use the command of the same name below `tenon tenant`'],
-    [['workspace', 'update', workspaceId], 'Add --name or --slug'],
+    [['workspace', 'update', workspaceId], 'Add --name, --slug or --environment'],
     [['service', 'set', 'experimental'], 'Write NAME=JSON'],
     [['sign-in-policy', 'set'], 'Add --require-mfa or --no-require-mfa'],
     [['workspace', 'host', 'verify', 'shop.example'], 'DNS has no proof for shop.example'],

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { Name, Slug } from '../../../access/operation-builders.ts'
+import { Environment, Name, Slug } from '../../../access/operation-builders.ts'
 import { parseJson } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { decodeUtf8 } from '../../../core/text/utf8.ts'
@@ -24,7 +24,10 @@ const Time = Type.String({ format: 'date-time' })
 
 const CLOSED = { additionalProperties: false }
 const Url = Type.String({ maxLength: 2_000 })
-const Workspace = { workspace_id: Text, name: Name, slug: Slug, bucket: Type.Union([Text, Type.Null()]) }
+const Workspace = {
+  ...{ workspace_id: Text, name: Name, slug: Slug, bucket: Type.Union([Text, Type.Null()]) },
+  environment: Type.Optional(Environment),
+}
 
 const headOf = <K extends string, O extends Type.TProperties>(kind: K, origin: O) =>
   Type.Object(
