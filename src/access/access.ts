@@ -58,6 +58,8 @@ export class Access {
         ...(seesPayloads && { seesPayloads }),
         ...(replaces && { replaces }),
       },
+      // It changes nothing, whatever its scopes are.
+      ...(claims?.dataToken?.role === 'viewer' && { credentialRole: 'viewer' as const }),
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),

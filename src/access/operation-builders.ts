@@ -77,6 +77,12 @@ export const Input = <P extends Type.TProperties>(properties: P) =>
 /** A reference to a record. Any text is valid: an id of another form is not found. */
 export const Ref = (what: string) =>
   Type.String({ minLength: 1, maxLength: 200, description: `Id of the ${what}.` })
+/** The condition of a change to something that {@link contentTag} identifies. @param what in the plural or as a mass */
+export const IfMatch = (what: string) =>
+  Type.String({
+    maxLength: 1_000,
+    description: `ETag that the ${what} must have to be changed (\`If-Match\`).`,
+  })
 export const Id = (prefix: IdPrefix) => Type.String({ pattern: idPattern(prefix) })
 
 /** Keys of a `Type.Record`. Its default pattern `^.*$` would not check values whose key has a line break. */
@@ -97,7 +103,7 @@ export const ENVIRONMENT_DEFAULT = 'production'
 
 export const Environment = Type.Enum(['development', 'production'], {
   description:
-    'Environment of the workspace. Tools that apply each saved file of a project at once, such as `tenon project dev`, refuse `production`.',
+    'Environment of the workspace. Tools that apply each saved file of a project at once refuse `production`.',
 })
 export type Environment = Static<typeof Environment>
 

@@ -7,6 +7,7 @@ import { sql } from '../infra/postgres/sql.ts'
 import { SystemScope } from '../infra/postgres/system-scope.ts'
 import { TtlCache } from '../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from './browser-origins.ts'
+import { REFUSES_OPERATORS_COLUMN } from './operator-refusal.ts'
 
 /** The state of a tenant and, if requested, of one workspace. */
 export interface TenantState {
@@ -20,6 +21,8 @@ export interface TenantState {
   readonly origins?: readonly string[]
   /** The bucket of the workspace, if it has one and was requested. */
   readonly bucket?: string | null
+  /** Operators get no data token for the workspace. */
+  readonly refusesOperators?: boolean
 }
 
 /** Nothing runs until the tenant or workspace is resumed; `seq` is that of the state. */
@@ -71,7 +74,7 @@ export class TenantStates {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, async () => {
       const row = await this.#system.row<TenantState>(sql`
         select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq,
-          ${ORIGINS_COLUMN}, w.bucket
+          ${ORIGINS_COLUMN}, w.bucket, ${REFUSES_OPERATORS_COLUMN}
         from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
           left join services s on s.tenant_id = t.id and s.workspace_id = w.id
         where t.id = ${tenantId}`)

@@ -78,7 +78,7 @@ export function archiveVerbs(program: Command): void {
   addArchiveVerbs(program, 'workspace', 'Manage workspaces.', [
     ['--tenant <id>', 'Tenant of the new workspace. Default: TENON_TENANT_ID.'],
     ['--bucket <name>', 'Name of its bucket. Default: derived from the slug.'],
-    ['--environment <name>', 'development or production. Default: that of the archive.'],
+    ['--environment <name>', 'Environment: development or production. Default: that of the archive.'],
   ])
   addArchiveVerbs(program, 'tenant', 'Manage tenants.', [])
 }

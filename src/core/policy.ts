@@ -184,6 +184,16 @@ export interface TokenClaims {
   readonly proof?: SignInProof
   /** The session of a person that it comes from. */
   readonly sessionId?: string | undefined
+  /** Set for data tokens. */
+  readonly dataToken?: DataTokenTerms | undefined
+}
+
+/** What a data token is: the access of an administrator to the data of one workspace, which ends with the token that it was made with. */
+export interface DataTokenTerms {
+  /** `viewer`: it changes nothing. */
+  readonly role: 'service' | 'viewer'
+  /** The role of the administrator. */
+  readonly holderRole: Role
 }
 
 /** The terms that a signed link fixes of its one request. */
@@ -270,10 +280,7 @@ export function callersOf({ role, credential, onBehalfOf }: Actor): string {
   if (onBehalfOf !== undefined) return `Functions with the rights of ${holders.toLowerCase()}`
   if (role === 'user' || credential === undefined || credential.kind === 'api_key') return holders
   if (credential.kind === 'gateway') return 'Callers of a gateway with the role anon'
-  const isAdmin = credential.roles.some((one) => domainOf(one) === 'structural_admin')
-  return isAdmin
-    ? 'Admins, who have the rights of anon keys on data,'
-    : 'Tokens without a role on data, which have the rights of anon keys,'
+  return 'Tokens without a role on data, which have the rights of anon keys,'
 }
 
 /** An actor with one of these roles. */

@@ -26,6 +26,7 @@ import * as versions from './flows/versions.ts'
 import { FUNCTION_OPERATIONS } from './functions/index.ts'
 import * as accounts from './identity/accounts/accounts-api.ts'
 import * as oauth from './identity/clients/clients-api.ts'
+import { createDataToken } from './identity/data-tokens.ts'
 import * as apiKeys from './identity/keys/keys-api.ts'
 import { getMe } from './identity/me.ts'
 import * as sessions from './identity/sessions/sessions-api.ts'
@@ -88,6 +89,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   archives.importWorkspace,
   archives.importTenant,
   suspension.restoreWorkspace,
+  createDataToken,
   apiKeys.createApiKey,
   apiKeys.getApiKey,
   apiKeys.listApiKeys,

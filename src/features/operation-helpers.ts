@@ -5,6 +5,7 @@ import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
 import type { ByteReply } from '../core/bytes.ts'
+import { matches } from '../core/etag.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
 import { notFound, Problem } from '../core/problem.ts'
@@ -62,6 +63,23 @@ export async function findRow<T extends object>(scope: Statements, noun: string,
   const row = await scope.row<T>(statement)
   if (row === undefined) throw notFound(noun)
   return row
+}
+
+/** The strong tag of content that has no version: the same content has the same tag. */
+export const contentTag = (content: unknown): string =>
+  `"${hash('sha256', JSON.stringify(content), 'base64url').slice(0, 22)}"`
+
+/**
+ * Checks a condition before a change; the statement of the change asks again for what was read.
+ * @param tag that {@link contentTag} gives to what is there now @param what begins the sentence about it
+ * @throws Problem `precondition_failed` with the tag
+ */
+export function requireMatch(ifMatch: string | undefined, tag: string, what: string): void {
+  if (ifMatch === undefined || matches(ifMatch, tag, 'strong')) return
+  throw new Problem('precondition_failed', {
+    detail: `${what} has changed: its ETag is ${tag} now.`,
+    headers: { etag: tag },
+  })
 }
 
 /**

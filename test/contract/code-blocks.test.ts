@@ -30,7 +30,15 @@ const RUN: readonly Rule[] = [
   { pages: doc('keys-and-kms'), languages: ['sh', 'console'], by: `${EXAMPLES}/keys-page.test.ts` },
   { pages: doc('keys-and-kms'), languages: ['bash'], by: 'test/conformance/kms/main.ts' },
   {
-    pages: doc('tenants', 'moving-workspaces', 'privacy', 'host-names', 'roles', 'command-line'),
+    pages: doc(
+      'tenants',
+      'moving-workspaces',
+      'privacy',
+      'host-names',
+      'roles',
+      'command-line',
+      'flows-running',
+    ),
     languages: ['bash'],
     by: `${EXAMPLES}/life-pages.test.ts`,
   },

@@ -189,6 +189,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ workspace, host }) => `/v1/workspaces/${workspace.workspaceId}/hosts/${host}`,
     foreign: 'not_found',
   },
+  'data_token.create': {
+    path: ({ workspace }) => `/v1/workspaces/${workspace.workspaceId}/data-token`,
+    body: () => ({ scopes: ['collections:read'] }),
+    foreign: 'not_found',
+  },
   'api_key.create': {
     path: () => '/v1/api-keys',
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, kind: 'anon', name: 'x' }),

@@ -3,12 +3,15 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { FLOW_SCHEMA_PATH } from '../../src/api/docs.ts'
 import type { AnyOperation } from '../../src/core/operation.ts'
+import { isReadScope } from '../../src/core/policy.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
+import { SCOPES } from '../../src/features/key-operations.ts'
 import {
   addTestWorkspaceWithStorage as addTestWorkspace,
   type Caller,
   call,
   createTestWorkspaceWithStorage as createTestWorkspace,
+  dataTokenOf,
   type Reply,
   type TestWorkspace,
   tokenOf,
@@ -34,6 +37,10 @@ let callers: {
   anon: Caller
   otherService: Caller
   otherGateway: Caller
+  /** Data tokens of admins with all scopes, and one of ours with all that read. */
+  otherDataToken: Caller
+  siblingDataToken: Caller
+  readingDataToken: Caller
   siblingService: Caller
   user: Caller
   otherUser: Caller
@@ -57,6 +64,9 @@ beforeAll(async () => {
     anon: workspace.anon,
     otherService: other.service,
     otherGateway: gatewayHeaders(other),
+    otherDataToken: await dataTokenOf(other),
+    siblingDataToken: await dataTokenOf(sibling),
+    readingDataToken: await dataTokenOf(workspace, SCOPES.filter(isReadScope)),
     siblingService: sibling.service,
     user: await userToken(workspace, 'mia'),
     otherUser: await userToken(other, 'mia'),
@@ -188,7 +198,12 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       if (operation.http.method !== 'HEAD') expect(body.detail).toContain(`send ${needed} `)
     })
 
-    // What a role of ours may do, the tests of the operation show; a token of a workspace has the rights of anon keys on data.
+    test.each(data ? STRUCTURAL : [])('$role of $of: opens no data', async (who) => {
+      const { status, body } = await send(operation, await structuralCaller(who))
+      expect([status, body.code]).toEqual([403, 'privilege_domain_mismatch'])
+    })
+
+    // What a role of ours may do, the tests of the operation show.
     test.each(data ? [] : STRUCTURAL)(
       '$role of $of: no more than its role, and nothing of ours',
       async (who) => {
@@ -216,6 +231,23 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
     test('other tenant through a gateway: reaches nothing of ours, data operations only', async () => {
       if (operation.domain !== 'structural_admin') return expectNothingOfOurs(operation, callers.otherGateway)
       expect((await send(operation, callers.otherGateway)).body.code).toBe('privilege_domain_mismatch')
+    })
+
+    test.each(['otherDataToken', 'siblingDataToken'] as const)(
+      '%s: reaches nothing of ours, data operations only',
+      async (who) => {
+        const approves = operation.requiredScope === 'flows:approve'
+        if (operation.domain !== 'structural_admin' && !approves)
+          return expectNothingOfOurs(operation, callers[who])
+        const code = approves ? 'insufficient_scope' : 'privilege_domain_mismatch'
+        expect((await send(operation, callers[who])).body.code).toBe(code)
+      },
+    )
+
+    test('data token with scopes that read: changes nothing', async () => {
+      if (operation.domain === 'any' || isReadOnly(operation)) return
+      const { status, body } = await send(operation, callers.readingDataToken)
+      expect([status, body.code]).toEqual([403, data ? 'insufficient_scope' : 'privilege_domain_mismatch'])
     })
 
     test('key of another workspace of the tenant: reaches nothing of ours', async () => {
@@ -264,8 +296,13 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
   },
 )
 
+/** True if a scope that reads is enough. */
+const isReadOnly = ({ requiredScope = '' }: AnyOperation) => isReadScope(requiredScope)
+
 const sameTenant = (caller: Caller) =>
-  caller === callers.siblingService || ofTenant.get(caller) === ours.workspace.tenantId
+  caller === callers.siblingService ||
+  caller === callers.siblingDataToken ||
+  ofTenant.get(caller) === ours.workspace.tenantId
 
 test('every read, sent by caller after caller through a shared cache: answered as by the API, no reply is kept', async () => {
   const { operator, service, otherService, otherTenantAdmin, anon, user } = callers
@@ -391,9 +428,13 @@ test('rows of reading operations, sent by the owner: found, so that each 404 abo
   for (const operation of OPERATIONS.filter(({ reads }) => reads)) {
     // Sessions and consents are those of accounts and users, whom no credential here is of.
     if (operation.reach === 'caller' && ROWS[operation.name]?.foreign === 'refused') continue
-    const owner = operation.domain === 'data_access' ? callers.service : callers.operator
-    const { status, body } = await send(operation, owner)
-    if (status !== 200) missing.push([operation.name, status, body])
+    const isOfData = operation.domain === 'data_access'
+    const ofData = isReadOnly(operation) ? [callers.service, callers.readingDataToken] : [callers.service]
+    const owners = isOfData ? ofData : [callers.operator]
+    for (const owner of owners) {
+      const { status, body } = await send(operation, owner)
+      if (status !== 200) missing.push([operation.name, status, body])
+    }
   }
   expect(missing).toEqual([])
 })

@@ -26,7 +26,6 @@ beforeAll(async () => {
 const tokenIn = (...roles: string[]): Promise<Caller> =>
   tokenOf({ roles, tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId })
 
-const ADMINS = 'Admins, who have the rights of anon keys on data,'
 const CALLERS: Readonly<Record<string, readonly [subject: string, () => Promise<Caller>]>> = {
   'anon key': ['Anon keys', async () => workspace.anon],
   'gateway, role anon': [
@@ -37,9 +36,6 @@ const CALLERS: Readonly<Record<string, readonly [subject: string, () => Promise<
     'Tokens without a role on data, which have the rights of anon keys,',
     () => tokenIn(),
   ],
-  operator: [ADMINS, () => tokenIn('operator')],
-  'tenant admin': [ADMINS, () => tokenIn('tenant_admin')],
-  'workspace admin': [ADMINS, () => tokenIn('workspace_admin')],
   user: ['Users', () => userToken(workspace, 'mia')],
 }
 

@@ -19,6 +19,7 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
 import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import { ACCESS_LIMITS } from '../limits.ts'
+import { operatorsRefused } from '../operator-refusal.ts'
 import { secondFactorRequired } from '../recent-proof.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import type { Claims, TokenIssuer } from './claims.ts'
@@ -241,15 +242,15 @@ export class Authenticator {
     { tenantId, workspaceId }: Bounds,
     code: 'token_invalid' | 'gateway_identity_invalid',
     roles: readonly Role[],
-  ): Promise<Pick<Principal, 'origins' | 'bucket'>> {
+  ): Promise<Pick<Principal, 'origins' | 'bucket'> & { readonly refusesOperators?: boolean }> {
     if (tenantId === undefined) return {}
     const states = await this.#tenantStates.of(tenantId, workspaceId)
     if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new RejectedCaller(suspension, roles)
     if (workspaceId === undefined || states.origins === undefined) return {}
-    const { origins, bucket } = states
-    return { origins, ...(typeof bucket === 'string' && { bucket }) }
+    const { origins, bucket, refusesOperators = false } = states
+    return { origins, refusesOperators, ...(typeof bucket === 'string' && { bucket }) }
   }
 
   async #token(text: string, at: At): Promise<Principal> {
@@ -275,7 +276,12 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     const granted = rolesOf(claims, bounds)
-    const ofWorkspace = await this.#requireActive(bounds, 'token_invalid', granted.roles)
+    const { refusesOperators, ...ofWorkspace } = await this.#requireActive(
+      bounds,
+      'token_invalid',
+      granted.roles,
+    )
+    if (refusesOperators && claims.dataToken?.holderRole === 'operator') throw operatorsRefused()
     const proof = await this.#checkProof(claims, bounds, granted.roles)
     const scopes = restrictingScopes(claims.scopes)
     return {
@@ -299,15 +305,17 @@ export class Authenticator {
    * @throws Problem `insufficient_user_authentication` for a person without a second factor where one is required
    */
   async #checkProof(
-    { sub, proof }: Claims,
+    { sub, proof, dataToken }: Claims,
     { tenantId }: Bounds,
     roles: readonly Role[],
   ): Promise<Principal['proof']> {
     if (proof === undefined || !proof.isPerson) return proof && { ...proof, hasSecondFactor: false }
     const { hasSecondFactor, needsSecondFactor } = await this.#subjects.readSecondFactor(sub)
     if (proof.isMultiFactor) return { ...proof, hasSecondFactor }
-    const isAdmin = roles.some((role) => domainOf(role) === 'structural_admin')
-    if (needsSecondFactor || (isAdmin && (await this.#subjects.requiresSecondFactor(tenantId))))
+    const held = dataToken === undefined ? roles : [dataToken.holderRole]
+    const isAdmin = held.some((role) => domainOf(role) === 'structural_admin')
+    const of = dataToken?.holderRole === 'operator' ? undefined : tenantId
+    if (needsSecondFactor || (isAdmin && (await this.#subjects.requiresSecondFactor(of))))
       throw secondFactorRequired(this.#accountUrl)
     return { ...proof, hasSecondFactor }
   }
@@ -332,9 +340,11 @@ export class Authenticator {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
     if (isElsewhere(workspaceId, at))
       throw new Problem('gateway_identity_invalid', { detail: UNKNOWN_BOUNDS })
-    const ofWorkspace = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [
-      role,
-    ])
+    const { refusesOperators: _, ...ofWorkspace } = await this.#requireActive(
+      { tenantId, workspaceId },
+      'gateway_identity_invalid',
+      [role],
+    )
     return {
       kind: 'gateway',
       seen: `the headers of a gateway for ${subject}`,

@@ -7,6 +7,8 @@ import type { SignInProof, TokenClaims } from '../../core/policy.ts'
 export interface IssuedToken {
   /** Its `jti`. */
   readonly tokenId?: string | undefined
+  /** Of a data token: the `jti` of the token that it was made with. */
+  readonly parentId?: string | undefined
   /** A digest of the grant's id; absent in tokens that a client gets for itself. */
   readonly grantId?: string | undefined
 }

@@ -18,9 +18,10 @@ function hasBounds(role: Role, bounds: Bounds): boolean {
 
 /** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
 export function rolesOf(
-  { sub, roles, user }: Claims,
+  { sub, roles, user, dataToken }: Claims,
   bounds: Bounds,
 ): Pick<Principal, 'roles' | 'user' | 'seesPayloads'> {
+  if (dataToken !== undefined) return { roles: keyRoles(['service'], bounds) }
   if (roles.includes('user') || user !== undefined) {
     const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
     return isBound && user !== undefined && roles.includes('user')
@@ -28,13 +29,17 @@ export function rolesOf(
       : { roles: [] }
   }
   const structural = VIEWERS.filter((role) => roles.includes(role) && hasBounds(role, bounds))
-  const held = [...structural, ...keyRoles(roles, bounds)]
+  const held = [...structural, ...keyRoles(roles, bounds, structural.length > 0)]
   const seesPayloads = roles.includes(PAYLOAD_READER) && held.some((role) => role !== 'anon')
   return { roles: held, ...(seesPayloads && { seesPayloads }) }
 }
 
-/** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */
-function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
+/**
+ * A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`, unless it is one of an admin: what
+ * admins do with data, they do with a data token.
+ */
+function keyRoles(roles: readonly string[], bounds: Bounds, isAdmin = false): KeyKind[] {
   if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
-  return roles.includes('service') ? ['service'] : ['anon']
+  if (roles.includes('service')) return ['service']
+  return isAdmin ? [] : ['anon']
 }

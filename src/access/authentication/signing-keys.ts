@@ -67,7 +67,18 @@ export class SigningKeys {
    * @param claims without `exp`, `sub` and `aud`, for the same reason
    * @returns a compact JWS, by the key that signs tokens now
    */
-  async sign(typ: string, claims: Readonly<Record<string, unknown>>): Promise<string> {
+  sign(typ: string, claims: Readonly<Record<string, unknown>>): Promise<string> {
+    return this.#sign(typ, claims)
+  }
+
+  /** Signs an access token (RFC 9068) that the issuer does not make itself. @param claims all that its verifier asks for */
+  signToken(
+    claims: Readonly<Record<'iss' | 'aud' | 'sub' | 'exp' | 'iat' | 'jti', unknown>>,
+  ): Promise<string> {
+    return this.#sign('at+jwt', claims)
+  }
+
+  async #sign(typ: string, claims: Readonly<Record<string, unknown>>): Promise<string> {
     const {
       keys: [jwk],
     } = await this.current()

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { isObject } from '../../core/json.ts'
+import type { DataTokenTerms, SignInProof } from '../../core/policy.ts'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import {
@@ -25,6 +26,22 @@ function userOf({ role, email, email_verified: emailVerified, claims }: JWTPaylo
 
 const textOf = (claim: unknown) => (typeof claim === 'string' ? claim : undefined)
 
+/** The claim of a data token. Nobody else gets a token signed that has it: claims of the issuer come from the platform alone. */
+const DATA_TOKEN = 'data_token'
+
+interface DataTokenClaim extends DataTokenTerms {
+  readonly parent?: string
+  readonly proof?: SignInProof
+}
+
+/** The claim of a new data token. */
+export const dataTokenClaim = (claim: DataTokenClaim) => ({ [DATA_TOKEN]: claim })
+
+const dataTokenOf = (payload: JWTPayload): DataTokenClaim | undefined => {
+  const claim = payload[DATA_TOKEN]
+  return isObject(claim) ? (claim as unknown as DataTokenClaim) : undefined
+}
+
 const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPayload): SubjectClaims => ({
   tokenId: textOf(jti),
   grantId: textOf(grant_id),
@@ -33,8 +50,11 @@ const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPa
   credential: textOf(credential),
 })
 
+const isDataToken = (terms: Partial<DataTokenTerms>): terms is DataTokenTerms => terms.role !== undefined
+
 function claimsOf(payload: JWTPayload): Claims {
   const { roles, scope, tenant_id, workspace_id, exp = 0 } = payload
+  const { parent, proof, ...dataToken } = dataTokenOf(payload) ?? {}
   return {
     ...subjectClaims(payload),
     expiresMs: exp * 1_000,
@@ -43,8 +63,10 @@ function claimsOf(payload: JWTPayload): Claims {
     tenantId: textOf(tenant_id),
     workspaceId: textOf(workspace_id),
     ...userOf(payload),
-    proof: proofOf(payload, payload.sub === payload['client_id']),
+    // The sign-in is that of the token that a data token was made with.
+    proof: proof ?? proofOf(payload, payload.sub === payload['client_id']),
     sessionId: textOf(payload['sid']),
+    ...(isDataToken(dataToken) && { dataToken, parentId: parent }),
   }
 }
 

@@ -5,8 +5,8 @@ import { withQuery } from '../client.ts'
 import type { Operation } from '../operations/operation-view.ts'
 import { finishOperation, NO_WAIT_FLAG, type WatchOptions } from '../operations/watch-operation.ts'
 import { JSON_FLAG, JSON_LINES_FLAG, type JsonOption, printPages, printRecord } from '../output.ts'
-import { adminClient, readSettings } from '../settings.ts'
-import { addVerb, type Flag } from '../verb.ts'
+import { adminClient, readSettings, workspaceClient } from '../settings.ts'
+import { addVerb, type Flag, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { removalVerbs } from './deletion.ts'
 import { driftVerb } from './drift.ts'
 import { hostVerbs } from './host.ts'
@@ -176,6 +176,24 @@ async function listWorkspaces({ tenant, json }: WorkspacesOptions): Promise<numb
   )
 }
 
+interface DataToken {
+  readonly token: string
+  readonly expires_at: string
+}
+
+/** Prints the token alone on stdout, for a variable of a shell. */
+async function dataToken(
+  scopes: readonly string[],
+  { workspace, json }: WorkspaceOption & JsonOption,
+): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const made = await client.post<DataToken>(`${pathOf('workspace', workspace_id)}/data-token`, { scopes })
+  if (json) return printRecord(made, { json })
+  process.stderr.write(`The token ends at ${made.expires_at}.\n`)
+  process.stdout.write(`${made.token}\n`)
+  return 0
+}
+
 const ENVIRONMENTS = 'Environment of the workspace: development or production.'
 
 const SLUG: Flag = ['--slug <slug>', 'Short name: lower-case letters, digits and -.']
@@ -215,6 +233,13 @@ export function workspaceVerbs(program: Command): void {
     .requiredOption('--name <name>', 'Name of the workspace.')
     .requiredOption(...SLUG)
   commonVerbs(workspace, 'workspace')
+  addVerb(
+    workspace,
+    'data-token <scopes...>',
+    'Create a token for the data of a workspace, such as with the scopes collections:read objects:read. It acts as you for 10 minutes. Prints only the token on stdout.',
+    dataToken,
+    [WORKSPACE, JSON_FLAG],
+  )
   egressVerbs(workspace)
   hostVerbs(workspace)
 }

@@ -65,6 +65,14 @@ export function issuerAdminOf(scope: AdminScope) {
       if (scope.actor.role !== 'operator') throw new Problem('forbidden')
       return signingKeys.rotate(id, revoke)
     },
+    /** Signs a token for the REST API that stands for the caller. @param claims all but issuer and audience */
+    signForCaller: (claims: Readonly<Record<'exp' | 'iat' | 'jti', unknown>>): Promise<string> =>
+      signingKeys.signToken({
+        iss: `${publicUrl}/auth`,
+        aud: `${publicUrl}/v1`,
+        sub: scope.actor.subject,
+        ...claims,
+      }),
   }
 }
 

@@ -4,6 +4,10 @@ export const ISSUER_LIMITS = {
   // Tokens and sign-in
   /** Seconds of an access token of a person. Then its client refreshes it. */
   personTokenSeconds: 600,
+  /** Seconds of a data token of an administrator. Then the administrator asks for another. */
+  dataTokenSeconds: 600,
+  /** Scopes of a data token. More are refused. */
+  dataTokenScopesMax: 50,
   /** Seconds of an access token for an MCP server. Then its client refreshes it. */
   mcpTokenSeconds: 600,
   /** Seconds of an authorization code. Then the sign-in starts again. */

@@ -93,6 +93,7 @@ export const TAGS = [
       'openapi',
       'host',
       'api_key',
+      'data_token',
       'quota',
       'service',
       'operation',

@@ -6,6 +6,7 @@ import { component } from '../../core/components/component.ts'
 import { AUTH_DEFAULTS } from '../identity/users/auth-settings.ts'
 import { PERIOD_DEFAULTS } from '../retention/retention-settings.ts'
 import { IMAGE_DEFAULTS } from './image-settings.ts'
+import { OPERATORS_DEFAULTS } from './operator-access.ts'
 import { ANON_DEFAULTS, NO_OBJECTS, NO_TOPICS } from './public-access.ts'
 
 export const EffectiveSetting = component(
@@ -38,6 +39,7 @@ const DEFAULTS = {
   egress: { allow: [] },
   anon: ANON_DEFAULTS,
   cors: { origins: ['*'] },
+  operators: OPERATORS_DEFAULTS,
   auth: AUTH_DEFAULTS,
   objects: { public_read: [], user: NO_OBJECTS, images: IMAGE_DEFAULTS },
   topics: { user: NO_TOPICS },

@@ -8,6 +8,7 @@ import type { StoredAuth } from '../identity/users/auth-settings.ts'
 import { findRow } from '../operation-helpers.ts'
 import type { TenantRetention, WorkspaceRetention } from '../retention/retention-settings.ts'
 import type { ImageSettings } from './image-settings.ts'
+import type { Operators } from './operator-access.ts'
 import type { Anon, UserObjects, UserTopics } from './public-access.ts'
 
 /** By the names of the columns. Absent members of objects have their default. */
@@ -20,6 +21,7 @@ export interface StoredSettings {
   readonly user_topics: Partial<UserTopics>
   readonly image_settings: Partial<ImageSettings>
   readonly cors_origins: string[]
+  readonly operators: Partial<Operators>
   readonly auth: Partial<StoredAuth>
   readonly retention: WorkspaceRetention
   /** Of the tenant, for all of its workspaces. */
@@ -45,6 +47,7 @@ const COLUMNS = {
   user_topics: '{}',
   image_settings: '{}',
   cors_origins: '["*"]',
+  operators: '{}',
   auth: '{}',
   retention: '{}',
 } as const satisfies Partial<Record<keyof StoredSettings, string>>

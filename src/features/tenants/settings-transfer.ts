@@ -33,6 +33,7 @@ export async function settingsToMove(scope: WorkspaceScope): Promise<MovedSettin
     experimental: stored.experimental,
     anon: stored.anon,
     cors: { origins: stored.cors_origins },
+    operators: stored.operators,
     auth,
     objects: { public_read: stored.public_read, user: stored.user_objects, images: stored.image_settings },
     topics: { user: stored.user_topics },

@@ -1,9 +1,16 @@
 /** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
-import { hash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { checkOrigins, Origins } from '../../access/browser-origins.ts'
-import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
+import {
+  adminOperation,
+  Id,
+  IfMatch,
+  Input,
+  OptionalTime,
+  Ref,
+  Time,
+} from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
 import { component, exampleOf } from '../../core/components/component.ts'
@@ -14,7 +21,7 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { AuthInput, AuthSettings } from '../identity/users/auth-settings.ts'
 import { authToShow, authToStore } from '../identity/users/workspace-auth.ts'
-import { findRow } from '../operation-helpers.ts'
+import { contentTag, findRow } from '../operation-helpers.ts'
 import { checkPeriods, TenantRetention, WorkspaceRetention } from '../retention/retention-settings.ts'
 import { checkPrefixes, checkUserRules } from './check-public-access.ts'
 import {
@@ -25,6 +32,7 @@ import {
   storedSettings,
 } from './effective-settings.ts'
 import { checkSizes, IMAGE_DEFAULTS, ImageSettings, ImageSettingsInput } from './image-settings.ts'
+import { OPERATORS_DEFAULTS, OPERATORS_INPUT, Operators, requireLift } from './operator-access.ts'
 import {
   ANON_DEFAULTS,
   Anon,
@@ -78,6 +86,7 @@ export const Services = component(
     egress: Type.Object({ allow: Allow }),
     anon: Anon,
     cors: Type.Object({ origins: Origins }),
+    operators: Operators,
     auth: AuthSettings,
     objects: Type.Object({ public_read: PublicRead, user: UserObjects, images: ImageSettings }),
     topics: Type.Object({ user: UserTopics }),
@@ -104,6 +113,7 @@ export const Services = component(
     egress: { allow: [] },
     anon: { collections: 'none', objects: 'none', events: 'workspace' },
     cors: { origins: ['https://tennis.example'] },
+    operators: { data: 'allowed' },
     auth: exampleOf(AuthSettings),
     objects: {
       public_read: ['public/'],
@@ -125,6 +135,7 @@ const configureInput = Input({
   egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
   anon: Type.Optional(AnonInput),
   cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
+  operators: Type.Optional(OPERATORS_INPUT),
   auth: Type.Optional(AuthInput),
   objects: Type.Optional(
     Type.Partial(
@@ -143,12 +154,7 @@ const configureInput = Input({
         'True if nothing is to be changed: the response has the changes that would be made. Default: `false`.',
     }),
   ),
-  if_match: Type.Optional(
-    Type.String({
-      maxLength: 1_000,
-      description: 'The settings are changed only if they have this ETag (`If-Match`).',
-    }),
-  ),
+  if_match: Type.Optional(IfMatch('settings')),
 })
 
 export const configureServices = adminOperation({
@@ -180,6 +186,7 @@ export const configureServices = adminOperation({
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const present = await readSettings(scope, workspace_id)
       const before = show(scope, present)
+      requireLift(scope, present.stored.operators, request.operators)
       if (if_match !== undefined && !matches(if_match, tagOf(before), 'strong'))
         throw new Problem('precondition_failed')
       const changed = await changedColumns(scope, request, present)
@@ -193,8 +200,9 @@ export const configureServices = adminOperation({
       if (dry_run) return { ...after, ...warnings, changes, dry_run }
       if (!(await writeSettings(scope, present, changed))) continue
       invalidate(scope, present.ref, PUBLIC_ACCESS_KEY)
-      // Keys and states are cached with the origins.
-      if (request.cors !== undefined) invalidateState(scope, present.ref.tenantId)
+      // Keys and states are cached with the origins, states also with the access of operators.
+      if (request.cors !== undefined || request.operators !== undefined)
+        invalidateState(scope, present.ref.tenantId)
       return { ...show(scope, await readSettings(scope, workspace_id)), ...warnings, changes }
     }
     throw new Problem('state_conflict', {
@@ -208,7 +216,7 @@ const ATTEMPTS_MAX = 20
 
 /** Identifies the settings as they are shown (RFC 9110 §8.8.3). */
 function tagOf({ effective, updated_at }: Pick<Services, 'effective' | 'updated_at'>): string {
-  return `"${hash('sha256', JSON.stringify([effective, updated_at]), 'base64url').slice(0, 22)}"`
+  return contentTag([effective, updated_at])
 }
 
 type Request = Omit<Static<typeof configureInput>, 'workspace_id' | 'dry_run' | 'if_match'>
@@ -237,7 +245,7 @@ async function checkValues(scope: AdminScope, workspaceId: string, request: Requ
 /** The new values of the columns that a request changes. Members of some settings that it does not name stay. */
 async function changedColumns(
   scope: AdminScope,
-  { experimental, egress, anon, cors, auth, objects, topics, retention, tenant }: Request,
+  { experimental, egress, anon, cors, operators, auth, objects, topics, retention, tenant }: Request,
   { ref, stored }: Settings,
 ): Promise<Partial<StoredSettings>> {
   const present = async () => ({
@@ -253,6 +261,7 @@ async function changedColumns(
     ...(images !== undefined && { image_settings: { ...stored.image_settings, ...images } }),
     ...(topics?.user !== undefined && { user_topics: { ...stored.user_topics, ...topics.user } }),
     ...(cors !== undefined && { cors_origins: cors.origins }),
+    ...(operators !== undefined && { operators: { ...stored.operators, ...operators } }),
     ...(auth !== undefined && { auth: { ...stored.auth, ...(await authToStore(scope, auth, present)) } }),
     ...(retention !== undefined && { retention }),
     ...(tenant !== undefined && { tenant_retention: tenant.retention }),
@@ -310,6 +319,7 @@ function show(
     egress: { allow: stored.egress_allow },
     anon: { ...ANON_DEFAULTS, ...stored.anon },
     cors: { origins: stored.cors_origins },
+    operators: { ...OPERATORS_DEFAULTS, ...stored.operators },
     auth: authToShow(scope, ref, stored.auth),
     objects: {
       public_read: stored.public_read,
@@ -321,7 +331,13 @@ function show(
     tenant: { retention: stored.tenant_retention },
   }
   const isSet = storedSettings({
-    ...{ ...settings, anon: stored.anon, auth: stored.auth, topics: { user: stored.user_topics } },
+    ...{
+      ...settings,
+      anon: stored.anon,
+      auth: stored.auth,
+      operators: stored.operators,
+      topics: { user: stored.user_topics },
+    },
     objects: { ...settings.objects, user: stored.user_objects, images: stored.image_settings },
   })
   return {

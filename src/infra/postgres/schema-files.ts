@@ -56,6 +56,7 @@ const MIGRATIONS: readonly string[] = [
   'infra/postgres/migrations/0012-search.sql',
   'infra/postgres/migrations/0013-policies-by-statement.sql',
   'infra/postgres/migrations/0014-environments.sql',
+  'infra/postgres/migrations/0015-operators-and-status-events.sql',
 ]
 
 const FILES = [...FIRST_RELEASE, ...MIGRATIONS]

@@ -107,6 +107,12 @@ const ROWS: readonly (readonly [name: string, row: Row])[] = Object.entries({
   },
   'workspace suspend': { args: () => [ids.workspace, '--reason', 'unpaid'], api: workspaceNow },
   'workspace resume': { args: () => [ids.workspace], api: workspaceNow },
+  'workspace data-token': {
+    args: () => inWorkspace('collections:read', 'objects:read'),
+    api: async () => ({
+      ...{ workspace_id: ids.workspace, role: 'viewer', scopes: ['collections:read', 'objects:read'] },
+    }),
+  },
   'workspace retry': { args: () => [ids.workspace], api: workspaceNow, before: () => fail('workspace') },
   'tenant drift': { args: () => [ids.tenant], api: () => listed(`/v1/tenants/${ids.tenant}/drift`) },
   'workspace drift': {

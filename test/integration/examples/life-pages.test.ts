@@ -132,11 +132,25 @@ test('page of roles: a developer deploys, sees no payload, is granted the right,
   const signIn = await startSignIn(workspace, email)
   const adapt = (page: string) => page.replaceAll('dora@acme.example', email)
   const stdout = await run('roles', workspace, adapt, { SIGN_IN: signIn.url }).finally(signIn.close)
+  expect(stdout).toMatch(/\{"page":"home"\}$/m)
+  expect(stdout).toMatch(/^\{"data":"refused"\}\nrefused$/m)
   const printed = stdout.matchAll(/\{\n {2}"(?:status|operation)"[\s\S]*?\n\}/g)
   const [before, after, look] = [...printed].map(([json]) => JSON.parse(json))
   expect(before).toEqual({ status: 'completed', output: null, payloads: 'hidden' })
   expect(after).toEqual({ status: 'completed', output: { text: 'Hello Ada' }, payloads: null })
   expect(look).toMatchObject({ operation: 'execution.get', actor: { role: 'developer' } })
+})
+
+test('page of running flows: a shell follows all executions of the workspace, and of two edits of one draft the second is refused', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-runs-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const inFolder = (page: string) => page.replaceAll(/\b(status\.txt|draft\.(?:json|txt))\b/g, `${folder}/$1`)
+  const stdout = await run('flows-running', await createTestWorkspace(), inFolder)
+  const lines = stdout.trim().split('\n')
+  const changes = lines.slice(0, -2).map((line) => JSON.parse(line))
+  expect(changes[0]).toMatchObject({ flow: 'hello', previous_status: null })
+  expect(changes.at(-1)).toMatchObject({ flow: 'hello', status: 'completed' })
+  expect(lines.slice(-2)).toEqual(['200', '412'])
 })
 
 /** Answers each request after `work`. */

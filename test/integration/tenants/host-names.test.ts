@@ -127,7 +127,7 @@ test('roles that reach beyond a workspace: do not count at its name, nor are the
   const host = await give(ours)
   const as = await adminOf(ours, 'operator')
   const me = await under(host, as)
-  expect(me.body['roles']).toEqual(['anon'])
+  expect(me.body['roles']).toEqual([])
   expect((await under(host, as, hostsOf(ours))).status).toBe(403)
   expect((await under(host, await adminOf(ours), hostsOf(ours))).status).toBe(200)
   for (const path of [

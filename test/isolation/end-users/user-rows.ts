@@ -10,6 +10,7 @@ const CLOSED_TO_USERS = {
     workspace.create workspace.get openapi.get workspace.list workspace.suspend workspace.resume workspace.retry workspace.delete workspace.restore workspace.update
     workspace.export workspace.import tenant.export tenant.import operation.get_archive
     host.create host.list host.verify host.delete
+    data_token.create
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     account.reset_factors account.list_sessions account.end_session sign_in_policy.get sign_in_policy.set
@@ -33,7 +34,7 @@ const CLOSED_TO_USERS = {
     flow_version.create flow_version.list flow_version.get
     flow_alias.list flow_alias.get flow_alias.set flow_alias.delete
     flow_secret.set flow_secret.list flow_secret.delete
-    execution.create execution.get execution.list flow_execution.list execution.watch
+    execution.create execution.get execution.list flow_execution.list execution.watch execution.subscribe
     execution_step.list execution_step.get
     execution.signal execution.approve execution.retry_step execution.skip_step execution.pause execution.resume
     execution.patch_data execution.cancel execution.rerun

@@ -71,14 +71,14 @@ export class IssuerState {
    * takes effect within that time; one on this node takes effect at once.
    */
   async isNotRevoked(token: IssuedToken): Promise<boolean> {
-    const { tokenId = '', grantId = '' } = token
+    const { tokenId = '', parentId = '', grantId = '' } = token
     if (tokenId === '' && grantId === '') return true
-    const known = await this.#known.load(`${tokenId} ${grantId}`, async () => {
+    const known = await this.#known.load(`${tokenId} ${parentId} ${grantId}`, async () => {
       const row = await this.#system.row<{ isNotRevoked: boolean }>(sql`
-        select not exists (select from issuer_state where id = ${keyOf(REVOKED, tokenId)})
+        select not exists (select from issuer_state where id in (${keyOf(REVOKED, tokenId)}, ${keyOf(REVOKED, parentId)}))
           and (${grantId} = '' or exists (
             select from issuer_state where id = ${Buffer.from(grantId, 'base64url')} and expires_at > now())) as "isNotRevoked"`)
-      return { tokenId, grantId, isNotRevoked: row?.isNotRevoked === true }
+      return { tokenId, parentId, grantId, isNotRevoked: row?.isNotRevoked === true }
     })
     return known.isNotRevoked
   }
@@ -91,7 +91,7 @@ export class IssuerState {
       insert into issuer_state (id, model, sealed, expires_at)
       values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, greatest(to_timestamp(${expiresAt}::bigint) + interval '5 minutes', now() + interval '7 days'))
       on conflict (id) do nothing`)
-    this.#known.forget((token) => token.tokenId === tokenId)
+    this.#known.forget((token) => token.tokenId === tokenId || token.parentId === tokenId)
   }
 
   /** The newest grants of an account. */
