@@ -18,6 +18,7 @@ import * as commands from './flows/executions/commands.ts'
 import { watchExecution } from './flows/executions/events.ts'
 import * as executions from './flows/executions/executions.ts'
 import { rerunExecution } from './flows/executions/rerun.ts'
+import { subscribeToExecutions } from './flows/executions/status-feed.ts'
 import { getStep, listSteps } from './flows/executions/steps.ts'
 import { flowMetrics } from './flows/metrics.ts'
 import * as secrets from './flows/secrets.ts'
@@ -178,6 +179,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   executions.listExecutions,
   executions.listFlowExecutions,
   watchExecution,
+  subscribeToExecutions,
   commands.signalExecution,
   commands.approveExecution,
   commands.retryStep,

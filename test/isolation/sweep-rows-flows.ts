@@ -97,6 +97,7 @@ export const FLOW_ROWS = {
   'execution_step.list': run('/steps'),
   'execution_step.get': run('/steps/0'),
   'execution.watch': run('/events'),
+  'execution.subscribe': row(() => '/executions/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
   'approval.list': { ...row(() => '/approvals'), foreign: 'not_found' as const },

@@ -45,7 +45,7 @@ const TopicPatterns = Type.String({
   maxLength: TOPICS_MAX * 201,
   pattern: `^${PATTERN}(,${PATTERN}){0,${TOPICS_MAX - 1}}$`,
   description:
-    'Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `objects.created|updated|deleted` of objects, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts, `platform.bulk_change.completed|failed|cancelled` ended bulk changes, `platform.workspace.created|suspended|resumed|deleted|restored|drifted` and the same of `platform.tenant` states of the workspace and its tenant.',
+    'Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `objects.created|updated|deleted` of objects, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.execution_status.changed` their starts and other changes of status, `platform.flow.missed` missed starts, `platform.bulk_change.completed|failed|cancelled` ended bulk changes, `platform.workspace.created|suspended|resumed|deleted|restored|drifted` and the same of `platform.tenant` states of the workspace and its tenant.',
 })
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections|objects)(\.|$)/
