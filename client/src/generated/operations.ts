@@ -46,7 +46,7 @@ export const OPERATIONS = {
     resume: 'POST /v1/workspaces/{id}/resume b* k',
     retry: 'POST /v1/workspaces/{id}/retry hprefer k',
     export: 'POST /v1/workspaces/{id}/exports hprefer k',
-    import: 'POST /v1/tenants/{id}/imports Bcontent qname,slug,bucket hprefer',
+    import: 'POST /v1/tenants/{id}/imports Bcontent qname,slug,bucket,environment hprefer',
     restore: 'POST /v1/workspaces/{id}/restore b* k',
   },
   openapi: {
@@ -62,6 +62,9 @@ export const OPERATIONS = {
     getArchive: 'GET /v1/tenants/{id}/archives/{operation} hrange,if-range y',
     get: 'GET /v1/operations/{id}',
     list: 'GET /v1/operations qpage[size],page[after]',
+  },
+  dataTokens: {
+    create: 'POST /v1/workspaces/{id}/data-token b* k',
   },
   apiKeys: {
     create: 'POST /v1/api-keys b* k',
@@ -211,8 +214,8 @@ export const OPERATIONS = {
     getResult: 'GET /v1/flows/executions/{id}/result hprefer',
     list: 'GET /v1/flows/workspaces/{ws}/definitions qpage[size],page[after]',
     create: 'POST /v1/flows/workspaces/{ws}/definitions b* k',
-    get: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}',
-    update: 'PUT /v1/flows/workspaces/{ws}/definitions/{flow} b*',
+    get: 'GET /v1/flows/workspaces/{ws}/definitions/{flow} hif-none-match',
+    update: 'PUT /v1/flows/workspaces/{ws}/definitions/{flow} b* hif-match',
     delete: 'DELETE /v1/flows/workspaces/{ws}/definitions/{flow}',
     metrics: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}/metrics qmetric,window',
     validate: 'POST /v1/flows/workspaces/{ws}/validate b*',
@@ -275,6 +278,7 @@ export const OPERATIONS = {
     get: 'GET /v1/flows/workspaces/{ws}/executions/{id}',
     list: 'GET /v1/flows/workspaces/{ws}/executions qpage[size],page[after],status,error_type,version,trigger,trigger_id,correlation_key,compensation,started_after,started_before,order,flow',
     watch: 'GET /v1/flows/workspaces/{ws}/executions/{id}/events hlast-event-id s',
+    subscribe: 'GET /v1/flows/workspaces/{ws}/executions/events hlast-event-id s',
     signal: 'POST /v1/flows/workspaces/{ws}/executions/{id}/signal b* k',
     approve: 'POST /v1/flows/workspaces/{ws}/executions/{id}/approve b* k',
     retryStep: 'POST /v1/flows/workspaces/{ws}/executions/{id}/retry-step b* k',
@@ -314,7 +318,7 @@ export const OPERATIONS = {
   mcpServers: {
     list: 'GET /v1/mcp/workspaces/{ws}/servers qpage[size],page[after]',
     create: 'POST /v1/mcp/workspaces/{ws}/servers b* k',
-    get: 'GET /v1/mcp/workspaces/{ws}/servers/{server}',
+    get: 'GET /v1/mcp/workspaces/{ws}/servers/{server} hif-none-match',
     update: 'PATCH /v1/mcp/workspaces/{ws}/servers/{server} b* k',
     delete: 'DELETE /v1/mcp/workspaces/{ws}/servers/{server}',
     preview: 'GET /v1/mcp/workspaces/{ws}/servers/{server}/preview',
@@ -324,7 +328,7 @@ export const OPERATIONS = {
     list: 'GET /v1/mcp/workspaces/{ws}/servers/{server}/candidates',
   },
   mcpCuration: {
-    replace: 'PUT /v1/mcp/workspaces/{ws}/servers/{server}/curation b*',
+    replace: 'PUT /v1/mcp/workspaces/{ws}/servers/{server}/curation b* hif-match',
   },
   mcpVersions: {
     create: 'POST /v1/mcp/workspaces/{ws}/servers/{server}/publish b* k',

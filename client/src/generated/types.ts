@@ -823,6 +823,18 @@ export type Consent = {
   readonly expires_at: string
 }
 
+export type DataToken = {
+  /** Data token, shown only once. Send it as `Authorization: Bearer`, to routes on data alone. */
+  readonly token: string
+  readonly tenant_id: string
+  readonly workspace_id: string
+  /** Role of the token. `viewer`: all of its scopes read, and it changes nothing. */
+  readonly role: 'service' | 'viewer'
+  readonly scopes: readonly string[]
+  /** Time in UTC with milliseconds (RFC 3339). */
+  readonly expires_at: string
+}
+
 export type Deleted = {
   readonly id: string
   readonly deleted: true
@@ -1164,6 +1176,34 @@ export type ExecutionResult = {
   /** Id of the execution that this one repeats, or that the execution whose step has started it repeats. `null`: none. */
   readonly rerun_of: string | null
   readonly ended_at: string | null
+}
+
+export type ExecutionStatusEvent = {
+  readonly specversion: '1.0'
+  readonly id: string
+  readonly source: string
+  readonly type: string
+  /** The same as `type`, under the name that it was published by. */
+  readonly topic: string
+  /** Time in UTC with milliseconds (RFC 3339). */
+  readonly time: string
+  readonly datacontenttype: 'application/json'
+  /** Chain depth: number of executions that started each other by events before this event; absent for 0. */
+  readonly tenonchaindepth?: number
+  /** Trace of the work that has published the event (CloudEvents, "Distributed Tracing"). */
+  readonly traceparent?: string
+  readonly data: {
+    readonly execution: string
+    readonly flow: {
+      readonly id: string
+      readonly version: number
+      readonly name: string
+    }
+    /** Status since the change. */
+    readonly status: string
+    /** Status before the change. `null`: the execution was started. */
+    readonly previous_status: string | null
+  }
 }
 
 export type ExecutionStep = {
@@ -3138,6 +3178,8 @@ export type Workspace = {
   readonly name: string
   readonly slug: string
   readonly bucket: string | null
+  /** Environment of the workspace. Tools that apply each saved file of a project at once refuse `production`. */
+  readonly environment: 'development' | 'production'
   readonly state: 'provisioning' | 'active' | 'suspended' | 'deleting' | 'deleted' | 'provisioning_failed'
   /** Time of the purge, of one that is being deleted. Until then it can be restored. */
   readonly delete_after: string | null
@@ -3187,6 +3229,10 @@ export type WorkspaceSettings = {
   }
   readonly cors: {
     readonly origins: readonly string[]
+  }
+  readonly operators: {
+    /** Access of operators to the data of the workspace. `allowed`: they get data tokens; `refused`: only admins of the workspace and its tenant do, and no operator can change that. */
+    readonly data: 'allowed' | 'refused'
   }
   readonly auth: AuthSettings
   readonly objects: {
@@ -3458,6 +3504,8 @@ export interface Operations {
       /** Slug of at most 40 lower-case letters, digits and inner hyphens. */
       readonly slug: string
       readonly bucket?: string | null
+      /** Environment of the workspace. Tools that apply each saved file of a project at once refuse `production`. */
+      readonly environment?: 'development' | 'production'
     }, options?: CallOptions): Promise<Workspace | Operation>
     /** List workspaces. */
     list(input?: {
@@ -3480,7 +3528,7 @@ export interface Operations {
       /** Id of the workspace. */
       readonly id: string
     }, options?: CallOptions): Promise<Workspace>
-    /** Update the name or the slug of a workspace; absent members do not change. */
+    /** Update the name, the slug or the environment of a workspace; absent members do not change. */
     update(input: {
       /** Id of the workspace. */
       readonly id: string
@@ -3488,6 +3536,8 @@ export interface Operations {
       readonly name?: string
       /** Slug of at most 40 lower-case letters, digits and inner hyphens. */
       readonly slug?: string
+      /** Environment of the workspace. Tools that apply each saved file of a project at once refuse `production`. */
+      readonly environment?: 'development' | 'production'
     }, options?: CallOptions): Promise<Workspace>
     /** Delete a workspace: suspend it at once, and purge it with all that it has after some days. */
     delete(input: {
@@ -3531,6 +3581,8 @@ export interface Operations {
       readonly slug?: string
       /** S3 bucket name. Default: derived from the slug. `null`: no bucket, so no objects. */
       readonly bucket?: string
+      /** Environment of the workspace. Tools that apply each saved file of a project at once refuse `production`. */
+      readonly environment?: 'development' | 'production'
       readonly prefer?: string
       readonly content: RequestBody
     }, options?: CallOptions): Promise<Operation>
@@ -3618,6 +3670,15 @@ export interface Operations {
         readonly has_more: boolean
       }
     }>
+  }
+  readonly dataTokens: {
+    /** Create a token for the data of one workspace, which acts as you and ends after 10 minutes. */
+    create(input: {
+      /** Id of the workspace. */
+      readonly id: string
+      /** Scopes of the token, all of which you may have. Possible scopes: analytics:read, collections:read, collections:write, events:read, events:write, flows:read, flows:run, functions:read, functions:write, objects:read, objects:write, payloads:read. */
+      readonly scopes: readonly string[]
+    }, options?: CallOptions): Promise<DataToken>
   }
   readonly apiKeys: {
     /** Create an API key; only this response contains the key itself. */
@@ -4713,7 +4774,7 @@ export interface Operations {
   readonly services: {
     /** Configure a workspace: experimental features, access of anon keys and users, sign-up and retention; operators also allow addresses for its flows. */
     configure(input: {
-      /** The settings are changed only if they have this ETag (`If-Match`). */
+      /** ETag that the settings must have to be changed (`If-Match`). */
       readonly if_match?: string
       /** Id of the workspace. */
       readonly workspace_id: string
@@ -4732,6 +4793,10 @@ export interface Operations {
       }
       readonly cors?: {
         readonly origins: readonly string[]
+      }
+      readonly operators?: {
+        /** Access of operators to the data of the workspace. `allowed`: they get data tokens; `refused`: only admins of the workspace and its tenant do, and no operator can change that. */
+        readonly data?: 'allowed' | 'refused'
       }
       readonly auth?: {
         /** Ways in which users join the workspace. `off`: no new users; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`. */
@@ -5171,7 +5236,7 @@ export interface Operations {
     }, options?: CallOptions): Promise<PublishedEvent>
     /** Subscribe to topics of the tenant and to changes of documents and objects, as server-sent events (CloudEvents 1.0). */
     subscribe(input: {
-      /** Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `objects.created|updated|deleted` of objects, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts, `platform.bulk_change.completed|failed|cancelled` ended bulk changes, `platform.workspace.created|suspended|resumed|deleted|restored|drifted` and the same of `platform.tenant` states of the workspace and its tenant. */
+      /** Up to 20 topics, separated by commas: each is one topic, or `orders.*` for all topics below `orders`. `collections.<name>.created|updated|deleted` are changes of documents, `objects.created|updated|deleted` of objects, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.execution_status.changed` their starts and other changes of status, `platform.flow.missed` missed starts, `platform.bulk_change.completed|failed|cancelled` ended bulk changes, `platform.workspace.created|suspended|resumed|deleted|restored|drifted` and the same of `platform.tenant` states of the workspace and its tenant. */
       readonly topic: string
       /** Restriction to events of this workspace. Changes below `collections` and `objects`, and all events that anon keys and users receive, are always restricted to it. */
       readonly workspace?: 'self'
@@ -5407,6 +5472,7 @@ export interface Operations {
       readonly ws: string
       /** Id of the flow, or its name. */
       readonly flow: string
+      readonly if_none_match?: string
     }, options?: CallOptions): Promise<Flow>
     /** Replace the draft of a flow; published versions do not change. */
     update(input: {
@@ -5414,6 +5480,8 @@ export interface Operations {
       readonly ws: string
       /** Id of the flow, or its name. */
       readonly flow: string
+      /** ETag that the draft must have to be changed (`If-Match`). */
+      readonly if_match?: string
       /** Source of the flow in YAML. */
       readonly source: string
     }, options?: CallOptions): Promise<WrittenFlow>
@@ -5920,6 +5988,13 @@ export interface Operations {
       readonly id: string
       readonly last_event_id?: string
     }, options?: StreamOptions): AsyncGenerator<Frame>
+    /** Subscribe to the changes of status of all executions, as server-sent events (CloudEvents 1.0). */
+    subscribe(input: {
+      /** Id of the workspace. */
+      readonly ws: string
+      /** Position to continue after: the last `id`. Default: now. */
+      readonly last_event_id?: string
+    }, options?: StreamOptions): AsyncGenerator<Frame>
     /** Send a CloudEvent to an execution. */
     signal(input: {
       /** Id of the workspace. */
@@ -6274,6 +6349,7 @@ export interface Operations {
       readonly ws: string
       /** Id of the MCP server, or its slug. */
       readonly server: string
+      readonly if_none_match?: string
     }, options?: CallOptions): Promise<McpServer>
     /** Update a hosted MCP server: name, description, settings or suspension; its slug does not change. */
     update(input: {
@@ -6343,6 +6419,8 @@ export interface Operations {
       readonly ws: string
       /** Id of the MCP server, or its slug. */
       readonly server: string
+      /** ETag that the curation must have to be changed (`If-Match`). */
+      readonly if_match?: string
       readonly tools: Readonly<Record<string, {
         readonly enabled: boolean
         /** True if the tool is in `tools/list` even if clients use tool search. */

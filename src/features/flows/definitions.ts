@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { effectOnce } from '../../access/effect-once.ts'
-import { Deleted, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import { Deleted, Id, IfMatch, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { component, exampleOf, exampleWithout } from '../../core/components/component.ts'
 import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
@@ -13,7 +13,14 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CATALOGUE } from '../data-operations.ts'
-import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import {
+  conflictIf,
+  contentTag,
+  findRow,
+  listPage,
+  previewOperation,
+  requireMatch,
+} from '../operation-helpers.ts'
 import { changeTriggers, deleteTriggers, placeOf } from '../runs/triggers/trigger-store.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { purgeFlows } from './executions/retention.ts'
@@ -86,6 +93,9 @@ const Flow = component(
 type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Diagnostic, { description: 'Diagnostics that do not prevent publishing.' })
+
+/** Identifies the draft alone: another version or another diagnostic does not change it. */
+const draftTag = ({ source }: Pick<Flow, 'source'>): string => contentTag(source)
 
 /** The response to writing a definition. */
 const Written = component('WrittenFlow', Type.Object({ ...Flow.properties, warnings: Warnings }), {
@@ -164,6 +174,7 @@ export const createFlow = previewOperation({
     path: `${FLOWS}/definitions`,
     body: '*',
     texts: { 'application/yaml': 'source' },
+    etag: draftTag,
     status: () => 201,
   },
   run: async (scope, { name, source }) => {
@@ -188,7 +199,7 @@ export const getFlow = previewOperation({
   summary: 'Read a flow definition',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Flow,
-  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}` },
+  http: { method: 'GET', path: `${FLOWS}/definitions/{flow}`, etag: draftTag },
   run: async (scope, { flow }) => toFlow(await findFlow(scope, flow)),
 })
 
@@ -196,26 +207,37 @@ export const updateFlow = previewOperation({
   name: 'flow.update',
   roles: DEVELOPERS,
   summary: 'Replace the draft of a flow; published versions do not change',
-  input: Input({ ws: Ws, flow: FlowRef, source: Source }),
+  input: Input({ ws: Ws, flow: FlowRef, source: Source, if_match: Type.Optional(IfMatch('draft')) }),
   output: Written,
   http: {
     method: 'PUT',
     path: `${FLOWS}/definitions/{flow}`,
     body: '*',
     texts: { 'application/yaml': 'source' },
+    headers: { if_match: 'if-match' },
+    etag: draftTag,
   },
-  run: async (scope, { flow, source }) => {
+  run: async (scope, { flow, source, if_match }) => {
     const { diagnostics, warnings } = await checkFlow(scope, source)
-    const row = await findRow<FlowRow>(
-      scope,
-      'flow',
-      sql`
+    const expected = if_match === undefined ? null : await requireDraft(scope, flow, if_match)
+    const row = await scope.row<FlowRow>(sql`
       update flows set source = ${source}, diagnostics = ${JSON.stringify(diagnostics)}, updated_at = now()
-      where ${isFlow(flow)} returning ${COLUMNS}`,
-    )
-    return { ...toFlow(row), warnings: [...warnings] }
+      where ${isFlow(flow)} and (${expected}::text is null or source = ${expected}) returning ${COLUMNS}`)
+    if (row !== undefined) return { ...toFlow(row), warnings: [...warnings] }
+    // Another request has replaced the draft since it was read, or the flow is not there.
+    requireMatch(if_match && '""', draftTag(await findFlow(scope, flow)), DRAFT)
+    throw notFound('flow')
   },
 })
+
+const DRAFT = 'The draft of the flow'
+
+/** @returns the source of the draft. @throws Problem `precondition_failed`, `not_found` */
+async function requireDraft(scope: WorkspaceScope, flow: string, ifMatch: string): Promise<string> {
+  const draft = await findFlow(scope, flow)
+  requireMatch(ifMatch, draftTag(draft), DRAFT)
+  return draft.source
+}
 
 export const deleteFlow = previewOperation({
   name: 'flow.delete',

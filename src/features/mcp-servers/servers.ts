@@ -14,7 +14,14 @@ import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Annotations, ChosenAnnotations, EFFECT_HINTS, OPEN_WORLD } from '../../core/tool-annotations.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import {
+  conflictIf,
+  contentTag,
+  fieldProblem,
+  findRow,
+  listPage,
+  previewOperation,
+} from '../operation-helpers.ts'
 import { RESULTS_MODES } from './calls/result-form.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Groups } from './curation/groups.ts'
@@ -215,6 +222,9 @@ export const SHOWN_COLUMNS = sql`${SERVER_COLUMNS},
     from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tool
     where v.server_id = mcp_servers.id and v.version = mcp_servers.active_version) as exposure`
 
+/** Identifies the draft of a server alone, which `PUT …/curation` replaces. */
+export const curationTag = ({ curation }: Pick<McpServer, 'curation'>): string => contentTag(curation)
+
 /** `{server}` in paths is an id or a slug. */
 export const findServer = (scope: WorkspaceScope, server: string) =>
   findRow<McpServer>(
@@ -306,7 +316,7 @@ export const getServer = previewOperation({
   summary: 'Read a hosted MCP server with its draft',
   input: Input({ ws: Ws, server: Server }),
   output: ShownServer,
-  http: { method: 'GET', path: `${SERVERS}/{server}` },
+  http: { method: 'GET', path: `${SERVERS}/{server}`, etag: curationTag },
   run: (scope, { server }) =>
     findRow<ShownServer>(
       scope,

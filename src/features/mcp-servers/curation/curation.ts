@@ -3,21 +3,22 @@
 import Type, { type Static } from 'typebox'
 import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { Input } from '../../../access/operation-builders.ts'
+import { IfMatch, Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { component } from '../../../core/components/component.ts'
 import { shortPointer } from '../../../core/json.ts'
 import { DEVELOPERS, VIEWERS } from '../../../core/policy.ts'
-import type { InputError } from '../../../core/problem.ts'
+import { type InputError, notFound } from '../../../core/problem.ts'
 import { curatedAnnotations, type Hint, READS, readsOnly, weakens } from '../../../core/tool-annotations.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { contentTag, previewOperation, requireMatch } from '../../operation-helpers.ts'
 import { MCP_LIMITS } from '../limits.ts'
 import { Prompts, promptFaults, Resources } from '../prompts.ts'
 import { SEARCH_TOOL_NAMES } from '../search/search-tool-list.ts'
 import {
   type Choice,
   type Curation,
+  curationTag,
   findServer,
   SERVERS,
   Server,
@@ -100,11 +101,19 @@ export const curate = previewOperation({
     groups: Type.Optional(Groups),
     prompts: Type.Optional(Prompts),
     resources: Type.Optional(Resources),
+    if_match: Type.Optional(IfMatch('curation')),
   }),
   output: ShownServer,
-  http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
-  run: async (scope, { server, tools, groups = [], prompts = {}, resources = {} }) => {
-    const { id } = await findServer(scope, server)
+  http: {
+    method: 'PUT',
+    path: `${SERVERS}/{server}/curation`,
+    body: '*',
+    headers: { if_match: 'if-match' },
+    etag: curationTag,
+  },
+  run: async (scope, { server, tools, groups = [], prompts = {}, resources = {}, if_match }) => {
+    const { id, curation: present } = await findServer(scope, server)
+    requireMatch(if_match, contentTag(present), CURATION)
     const candidates = await candidatesFor(scope, tools)
     const curation = { tools: byCandidate(tools, candidates), groups, prompts, resources }
     draftTools(curation, candidates)
@@ -116,15 +125,20 @@ export const curate = previewOperation({
         detail,
       })),
     )
-    return findRow<ShownServer>(
-      scope,
-      'MCP server',
+    const expected = if_match === undefined ? null : JSON.stringify(present)
+    const written = await scope.row<ShownServer>(
       sql`update mcp_servers set curation = ${JSON.stringify(curation)}::jsonb, updated_at = now(),
           state = case when state = 'created' then 'curated' else state end
-        where id = ${id} returning ${SHOWN_COLUMNS}`,
+        where id = ${id} and (${expected}::jsonb is null or curation = ${expected}::jsonb) returning ${SHOWN_COLUMNS}`,
     )
+    if (written !== undefined) return written
+    // Another request has replaced the draft since it was read, or the server is not there.
+    requireMatch(if_match && '""', curationTag(await findServer(scope, server)), CURATION)
+    throw notFound('MCP server')
   },
 })
+
+const CURATION = 'The curation of the server'
 
 type Choices = Readonly<Record<string, Choice>>
 
