@@ -1469,6 +1469,10 @@ export type FlowSummary = {
   readonly created_at: string
   /** Time in UTC with milliseconds (RFC 3339). */
   readonly updated_at: string
+  /** SHA-256 of the source of the draft, in hexadecimal. */
+  readonly source_sha256: string
+  /** True if the latest version has another source than the draft, or there is none. */
+  readonly has_unpublished_changes: boolean
 }
 
 export type FlowValidation = {
@@ -5309,6 +5313,8 @@ export interface Operations {
         /** True if users may invoke the function. Default: `false`. */
         readonly user?: boolean
       }
+      /** Number of the version that must be active. 0: there must be no function of this name. Otherwise nothing is deployed (`precondition_failed`). */
+      readonly expected_version?: number
     }, options?: CallOptions): Promise<DeployedFunction>
     /** List functions. */
     list(input?: {

@@ -6,7 +6,7 @@ import { effectOnce } from '../../access/effect-once.ts'
 import { Deleted, Id, IfMatch, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { component, exampleOf, exampleWithout } from '../../core/components/component.ts'
-import { EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
+import { EXAMPLE_DIGEST, EXAMPLE_ID, EXAMPLE_TIME } from '../../core/components/examples.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, DEVELOPERS, VIEWERS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -104,12 +104,26 @@ const Written = component('WrittenFlow', Type.Object({ ...Flow.properties, warni
 })
 
 /** Without the source: a page of sources would be larger than a response may be. */
-const FlowSummary = component('FlowSummary', Type.Omit(Flow, ['source']), exampleWithout(Flow, 'source'))
+const FlowSummary = component(
+  'FlowSummary',
+  Type.Object({
+    ...Type.Omit(Flow, ['source']).properties,
+    source_sha256: Type.String({ description: 'SHA-256 of the source of the draft, in hexadecimal.' }),
+    has_unpublished_changes: Type.Boolean({
+      description: 'True if the latest version has another source than the draft, or there is none.',
+    }),
+  }),
+  { ...exampleWithout(Flow, 'source'), source_sha256: EXAMPLE_DIGEST, has_unpublished_changes: false },
+)
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>
+type ListedRow = Omit<Static<typeof FlowSummary>, 'state' | 'valid'>
 
 const SUMMARY = sql`id, name, latest_version, diagnostics, created_at, updated_at`
 const COLUMNS = sql`${SUMMARY}, source`
+const LISTED = sql`${SUMMARY}, encode(sha256(convert_to(source, 'UTF8')), 'hex') as source_sha256,
+  not exists (select from flow_versions v where v.flow_id = flows.id and v.version = flows.latest_version
+    and v.source = flows.source) as has_unpublished_changes`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
 export const compileFlow = (source: string) =>
@@ -154,10 +168,10 @@ export const listFlows = previewOperation({
   output: PageOf(FlowSummary),
   http: { method: 'GET', path: `${FLOWS}/definitions` },
   run: async (scope, input) => {
-    const { data, page } = await listPage<Omit<FlowRow, 'source'>>(
+    const { data, page } = await listPage<ListedRow>(
       scope,
       input,
-      sql`select ${SUMMARY} from flows where deleted_at is null`,
+      sql`select ${LISTED} from flows where deleted_at is null`,
     )
     return { data: data.map(toFlow), page }
   },

@@ -51,6 +51,14 @@ const Deployment = Input({
     }),
   ),
   config: Type.Optional(ConfigChange),
+  expected_version: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 2_147_483_647,
+      description:
+        'Number of the version that must be active. 0: there must be no function of this name. Otherwise nothing is deployed (`precondition_failed`).',
+    }),
+  ),
 })
 
 export const createFunction = adminOperation({
@@ -75,7 +83,7 @@ export const createFunction = adminOperation({
     await requireShareOfCode(scope, place.target, config)
     await requireRightToOpen(scope, place.target, config)
     const stored = await store(scope, { ...deployment, config }, code, async (inside, row) => {
-      if (row === undefined) throw await inactiveProblem(inside, workspace_id)
+      if (row === undefined) throw await refusedDeployment(inside, deployment)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
     })
     setSlotsAfterChange(scope, config, stored)
@@ -84,6 +92,23 @@ export const createFunction = adminOperation({
 })
 
 type Deployment = Static<typeof Deployment>
+
+/** The reason why nothing was stored: another deployment came first, or the workspace is not active. */
+async function refusedDeployment(
+  inside: AdminScope,
+  { workspace_id, name, expected_version }: Deployment,
+): Promise<Problem> {
+  const present = await inside.row<{ active: number }>(
+    sql`select coalesce((select active_version from functions where workspace_id = ${workspace_id} and name = ${name}), 0) as active
+      from workspaces where id = ${workspace_id} and ${ACTIVE}`,
+  )
+  if (present === undefined || expected_version === undefined) return inactiveProblem(inside, workspace_id)
+  const { active } = present
+  const now = active === 0 ? 'There is no function' : `Version ${active} is active of the function`
+  const wanted =
+    expected_version === 0 ? 'it was not to exist' : `version ${expected_version} was to be active`
+  return new Problem('precondition_failed', { detail: `${now} ${name}, and ${wanted}.` })
+}
 
 /** An exported `config` is the whole configuration: members that it does not name get their defaults. Those of the request win. */
 const configOf = ({ config = {} }: Deployment, constants: FunctionConstants): ConfigChange =>
@@ -131,12 +156,13 @@ export function codeValues(
 /** @param outputOf gets the new version; undefined if there is no active workspace of that id */
 async function store<T>(
   scope: AdminScope,
-  { workspace_id, name, source, config = {} }: Deployment,
+  { workspace_id, name, source, config = {}, expected_version }: Deployment,
   code: StoredCode,
   outputOf: (inside: AdminScope, row: VersionRow | undefined) => Promise<T>,
 ): Promise<T> {
   const change = JSON.stringify(config)
   const { subject } = scope.actor
+  const expected = expected_version ?? null
   const id = scope.newId('fn')
   const is = sql`f.workspace_id = ${workspace_id} and f.name = ${name}`
   const statement = sql`
@@ -144,9 +170,12 @@ async function store<T>(
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
         select ${id}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
         from workspaces where id = ${workspace_id} and ${ACTIVE}
+          and (coalesce(${expected}::integer, 0) = 0
+            or exists (select from functions f where ${is} and f.active_version = ${expected}::integer))
         on conflict (tenant_id, workspace_id, name) do update set
           active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
           config = functions.config || excluded.config, updated_at = now()
+          where ${expected}::integer is null or functions.active_version = ${expected}::integer
         returning *
       ), v as (
         insert into function_versions (${CODE_COLUMNS})
