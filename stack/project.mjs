@@ -53,7 +53,7 @@ export async function step(what, work) {
 /** Each build has a folder here. */
 export const BUILDS = join(PROJECT_DIR, 'node_modules/.cache/tenon')
 /** A change in one of them needs a new build. */
-const SOURCES = ['src', 'flows-dsl', 'package-lock.json']
+const SOURCES = ['src', 'client/src', 'flows-dsl', 'package-lock.json']
 /** Verbs that read files of the checkout, or start its servers. */
 const UNPACKED = ['up', 'migrate', 'demo', 'build', 'doctor', 'reference', 'backup', 'restore', 'sbom']
 

@@ -19,6 +19,7 @@ import { keyVerbs } from './key.ts'
 import { mcpVerbs } from './mcp.ts'
 import { objectVerbs } from './objects/object.ts'
 import { operationVerbs } from './operations/operation.ts'
+import { projectVerbs } from './project/project.ts'
 import { schemaVerbs } from './schema.ts'
 import { forgetCommand } from './settings.ts'
 import type { MasterKeyOptions } from './stack/master-key.ts'
@@ -57,6 +58,7 @@ const VERBS = [
   approvalVerbs,
   mcpVerbs,
   traceVerbs,
+  projectVerbs,
 ]
 
 export function createProgram(): Command {

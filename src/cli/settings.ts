@@ -6,8 +6,9 @@
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
+import { type Client, createClient } from '../../client/src/index.ts'
 import { currentToken, forgetSignIn, renewToken } from './accounts/sign-in.ts'
-import { ApiClient, type ApiError, type Credential, fetchToken } from './client.ts'
+import { ApiClient, ApiError, type Credential, fetchToken } from './client.ts'
 import { readEnvironment } from './stack/environment.ts'
 
 /** The settings of the file; see {@link readSettings}. */
@@ -124,6 +125,29 @@ export async function operatorAccess(
   const names = settings['TENON_TOKEN'] ? ['TENON_TOKEN'] : ['TENON_CLIENT_ID', 'TENON_CLIENT_SECRET']
   if (!settings['TENON_QUIET']) announce(client, settings, names, await readMe(client), workspace)
   return { client, token }
+}
+
+/** A command that writes many resources waits as long as the rate limit asks it to. */
+const MANY_CALLS = { retries: 12, timeoutMs: 600_000 }
+
+/** `@tenon/client` as the operator, whose token is renewed like that of {@link operatorAccess}. */
+export async function operatorOperations(): Promise<Client> {
+  const settings = await readSettings()
+  const { token } = await operatorAccess(settings)
+  const place = { url: need(settings, 'TENON_URL'), loginClient: settings['TENON_LOGIN_CLIENT_ID'] }
+  let present = token
+  return createClient({
+    ...MANY_CALLS,
+    url: place.url,
+    token: async ({ refused }) => {
+      if (refused === undefined || refused !== present) return present
+      const problem = { code: 'token_expired', title: 'The token is not valid any more.' }
+      present = settings['TENON_TOKEN']
+        ? ((await renewToken(place, refused, new ApiError(401, problem))) ?? refused)
+        : await operatorToken(settings)
+      return present
+    },
+  })
 }
 
 /**

@@ -250,7 +250,7 @@ async function test(
   return failed === 0 ? 0 : 1
 }
 
-async function testFlow(file: string, isSilent: boolean): Promise<TestedFlow> {
+export async function testFlow(file: string, isSilent: boolean): Promise<TestedFlow> {
   const compiled = await compile(file)
   if (compiled === undefined) return { file, cases: [], failed: 1 }
   const { ir, definition } = compiled
