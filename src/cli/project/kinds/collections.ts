@@ -16,6 +16,8 @@ import {
 } from './kind.ts'
 
 const KIND = 'collections'
+/** Of a workspace; the files of more are not even read. */
+const COUNT_MAX = 500
 
 /** Members that a declaration need not have. */
 const DEFAULTS: Readonly<Record<string, unknown>> = {
@@ -44,6 +46,10 @@ const fileOf = (name: string): string => `${KIND}/${name}.yaml`
 
 async function parse({ folder }: Place): Promise<Map<string, Declaration>> {
   const names = await folder.names(KIND)
+  if (names.length > COUNT_MAX)
+    throw new Error(
+      `${KIND} has ${names.length} files. A workspace has at most ${COUNT_MAX} declared collections.`,
+    )
   const read = await eachOf(names, async (name) => {
     const value = valueIn((await folder.read(fileOf(name))) ?? '', fileOf(name))
     if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -92,7 +98,6 @@ async function plan(place: Place): Promise<KindPlan> {
 
 /** The body of a request has at most 1 MiB. */
 const CHUNK_BYTES_MAX = 900_000
-const CHUNK_MAX = 500
 
 function chunksOf(declared: readonly (readonly [string, Declaration])[]) {
   const chunks: (readonly [string, Declaration])[][] = []
@@ -100,7 +105,7 @@ function chunksOf(declared: readonly (readonly [string, Declaration])[]) {
   for (const one of declared) {
     const size = Buffer.byteLength(JSON.stringify(one))
     const last = chunks.at(-1)
-    const fits = last !== undefined && last.length < CHUNK_MAX && bytes + size <= CHUNK_BYTES_MAX
+    const fits = last !== undefined && bytes + size <= CHUNK_BYTES_MAX
     if (fits) last.push(one)
     else chunks.push([one])
     bytes = fits ? bytes + size : size
