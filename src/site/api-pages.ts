@@ -13,6 +13,8 @@ interface Parameter {
 }
 interface Media {
   readonly schema?: Schema
+  /** Of a stream: its events by name. */
+  readonly 'x-events'?: Readonly<Record<string, { readonly data?: Schema }>>
   readonly example?: unknown
   readonly examples?: Readonly<Record<string, { readonly value?: unknown }>>
 }
@@ -25,6 +27,8 @@ interface Operation {
   readonly requestBody?: { readonly content: Content; readonly required?: boolean }
   readonly responses: Readonly<Record<string, { readonly description?: string; readonly content?: Content }>>
   readonly security: readonly Readonly<Record<string, unknown>>[]
+  /** The method of the client, and the field of its input that is the whole body. */
+  readonly 'x-client': { readonly group: string; readonly method: string; readonly body?: string }
   readonly 'x-roles'?: readonly string[]
   readonly 'x-scope'?: string
   readonly 'x-stability'?: string
@@ -74,7 +78,7 @@ export const apiGroups = ({ tags }: ApiDocument): { title: string; path: string 
 const INDEX_TEXT = `Requests and responses are JSON over HTTP. Send the key of a workspace in the header \`apikey\`, or an access token as \`Authorization: Bearer …\`;
 each operation says which roles may call it ([API keys](../keys.md), [roles](../reference/roles.md)). Errors are
 [problem documents](../reference/problems.md) with a stable \`code\`. Lists have [pages](../queries.md), and a POST with an \`idempotency-key\` is safe to
-repeat. The same as one document: [OpenAPI 3.1](../reference/openapi.json).`
+repeat. In the examples, \`tenon\` is the [typed client](../client.md). The same as one document: [OpenAPI 3.1](../reference/openapi.json).`
 
 function indexPage(groups: readonly ApiGroup[]): SitePage {
   const rows = groups.map(
@@ -139,9 +143,7 @@ function callersOf(entry: Entry): string {
   const roles = (entry['x-roles'] ?? []).map((role) => `\`${role}\``).join(', ')
   const scope = entry['x-scope'] === undefined ? '' : ` Scope: \`${entry['x-scope']}\`.`
   const stability =
-    entry['x-stability'] === 'stable'
-      ? ''
-      : ` It is ${entry['x-stability'] ?? 'experimental'}: it may change.`
+    entry['x-stability'] === 'stable' ? '' : ` Stability: \`${entry['x-stability']}\`; it may change.`
   return roles === '' ? `It needs no credential.${stability}` : `Roles: ${roles}.${scope}${stability}`
 }
 
@@ -178,13 +180,22 @@ function responseParts({ responses }: Entry, schemas: Schemas): string[] {
 }
 
 function contentText(content: Content, schemas: Schemas): string {
-  const texts = Object.entries(content).map(([type, { schema }]) => {
+  const texts = Object.entries(content).map(([type, { schema, 'x-events': events }]) => {
+    if (events !== undefined) return `\`${type}\`, with these events:\n\n${eventList(events, schemas)}`
     const fields = schema === undefined ? [] : fieldList(schema, schemas)
     const text = schema === undefined ? undefined : resolve(schema, schemas).description
     const head = `\`${type}\`${fields.length > 0 ? ', with these fields:' : '.'}${text === undefined ? '' : ` ${text}`}`
     return fields.length > 0 ? `${head}\n\n${fields.join('\n')}` : head
   })
   return texts.join('\n\n')
+}
+
+function eventList(events: NonNullable<Media['x-events']>, schemas: Schemas): string {
+  const lines = Object.entries(events).flatMap(([name, { data = {} }]) => [
+    fieldLine(name, data, false, schemas),
+    ...fieldList(data, schemas, 1),
+  ])
+  return lines.join('\n')
 }
 
 function exampleText(entry: Entry, schemas: Schemas): string {
@@ -194,80 +205,80 @@ function exampleText(entry: Entry, schemas: Schemas): string {
     {},
   ]
   const media = response.content?.[JSON_TYPE]
-  const reply =
-    media === undefined
-      ? ''
-      : `\n\nResponse ${status}:\n\n\`\`\`json\n${pretty(mediaExample(media, schemas))}\n\`\`\``
-  return `\`\`\`sh\n${curlOf(request)}\n\`\`\`\n\n\`\`\`ts\n${typescriptOf(request)}\n\`\`\`${reply}`
+  const blocks = [
+    `\`\`\`sh\n${curlOf(request)}\n\`\`\``,
+    `\`\`\`ts\n${typescriptOf(entry, request)}\n\`\`\``,
+    ...(media === undefined
+      ? []
+      : [`Response ${status}:`, `\`\`\`json\n${pretty(mediaExample(media, schemas, ''))}\n\`\`\``]),
+  ]
+  return blocks.join('\n\n')
 }
 
 interface ExampleRequest {
   readonly method: string
-  /** With variables of the shell, such as `$TENON_WORKSPACE_ID`. */
+  /** With the values of the path and of what the query must have. */
   readonly path: string
+  /** The same values by the names of the client's input. */
+  readonly values: Readonly<Record<string, unknown>>
   readonly headers: Readonly<Record<string, string>>
   readonly body: unknown
 }
 
 const pretty = (value: unknown) => JSON.stringify(value, null, 2)
 
-function mediaExample(media: Media, schemas: Schemas): unknown {
+function mediaExample(media: Media, schemas: Schemas, name: string): unknown {
   const [named] = Object.values(media.examples ?? {})
-  return media.example ?? named?.value ?? exampleOf(media.schema ?? {}, schemas)
+  return media.example ?? named?.value ?? exampleOf(media.schema ?? {}, schemas, name)
 }
 
 function requestOf(entry: Entry, schemas: Schemas): ExampleRequest {
   const { method, route, parameters, requestBody, security } = entry
-  const textOf = ({ name, schema, example }: Parameter) => String(example ?? exampleOf(schema, schemas, name))
-  const path = route.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
-    const found = parameters.find((one) => one.in === 'path' && one.name === name)
-    return found === undefined ? name : encodeURIComponent(textOf(found))
-  })
-  const query = parameters.filter((one) => one.in === 'query' && one.required === true)
-  const search = query.map((one) => `${one.name}=${encodeURIComponent(textOf(one))}`).join('&')
+  const exampleFor = ({ name, schema, example }: Parameter) => example ?? exampleOf(schema, schemas, name)
+  const needed = parameters.filter(
+    (one) => one.in === 'path' || (one.in === 'query' && one.required === true),
+  )
+  const values = Object.fromEntries(needed.map((one) => [one.name, exampleFor(one)]))
+  const path = route.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURI(String(values[name] ?? name)))
+  const query = needed.filter((one) => one.in === 'query')
+  const search = query.map(({ name }) => `${name}=${encodeURIComponent(String(values[name]))}`).join('&')
   const [type, media] = Object.entries(requestBody?.content ?? {})[0] ?? []
   const credential: Record<string, string> = security.some((one) => 'apiKey' in one)
     ? { apikey: '$TENON_SERVICE_KEY' }
     : { authorization: 'Bearer $TOKEN' }
+  const isJson = media !== undefined && type === JSON_TYPE
   return {
     method,
     path: search === '' ? path : `${path}?${search}`,
+    values,
     headers: {
       ...(security.length > 0 && credential),
       ...(type !== undefined && { 'content-type': type.includes('*') ? 'text/plain' : type }),
     },
-    body: media === undefined ? undefined : type === JSON_TYPE ? mediaExample(media, schemas) : 'text',
+    body: isJson ? mediaExample(media, schemas, entry['x-client'].body ?? '') : media && 'text',
   }
 }
 
 function curlOf({ method, path, headers, body }: ExampleRequest): string {
   const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+  const verb = method === 'GET' ? '' : method === 'HEAD' ? ' --head' : ` -X ${method}`
   const parts = [
-    `curl${method === 'GET' ? '' : method === 'HEAD' ? ' --head' : ` -X ${method}`} "$TENON_URL${path}"`,
+    `curl${verb} "$TENON_URL${path}"`,
     ...Object.entries(headers).map(([name, value]) => `  -H "${name}: ${value}"`),
     ...(body === undefined ? [] : [`  -d ${quoted(typeof body === 'string' ? body : pretty(body))}`]),
   ]
   return parts.join(' \\\n')
 }
 
-/** Shell variables as expressions of a template. */
-const asTemplate = (text: string) =>
-  text.replaceAll('$TENON_SERVICE_KEY', '${key}').replaceAll('$TOKEN', '${token}')
-
-function typescriptOf({ method, path, headers, body }: ExampleRequest): string {
-  const lines = Object.entries(headers).map(([name, value]) => {
-    const key = /^\w+$/.test(name) ? name : `'${name}'`
-    if (value === '$TENON_SERVICE_KEY') return `${key}: key`
-    return value.includes('$') ? `${key}: \`${asTemplate(value)}\`` : `${key}: '${value}'`
-  })
-  const text = typeof body === 'object' ? `JSON.stringify(${asCode(body)})` : `'${String(body)}'`
-  const init = [
-    ...(method === 'GET' ? [] : [`  method: '${method}',`]),
-    ...(lines.length === 0 ? [] : [`  headers: { ${lines.join(', ')} },`]),
-    ...(body === undefined ? [] : [`  body: ${text.replaceAll('\n', '\n  ')},`]),
-  ]
-  const call = `const response = await fetch(\`\${url}${path}\`${init.length === 0 ? '' : `, {\n${init.join('\n')}\n}`})`
-  return `${call}\nif (!response.ok) throw new Error((await response.json()).detail)`
+/** A call of the client: one object of what stands in the path, the query and the body. */
+function typescriptOf(entry: Entry, { values, body }: ExampleRequest): string {
+  const { group, method, body: field } = entry['x-client']
+  const fields = field === undefined ? (body as object | undefined) : { [field]: body }
+  const input = { ...values, ...fields }
+  const call = `tenon.${group}.${method}(${Object.keys(input).length === 0 ? '' : asCode(input)})`
+  const isStream = Object.values(entry.responses).some(({ content = {} }) => 'text/event-stream' in content)
+  if (isStream) return `for await (const { event, data } of ${call}) console.log(event, data)`
+  return `const result = await ${call}`
 }
 
 /** JSON as code: names without quotation marks where they need none. */

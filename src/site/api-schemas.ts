@@ -126,6 +126,7 @@ export function exampleOf(given: Schema, schemas: Schemas, name = '', depth = 0)
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type
   if (type === 'array')
     return depth > DEPTH_MAX ? [] : [exampleOf(schema.items ?? {}, schemas, name, depth + 1)]
+  if (name === 'document' && schema.properties === undefined) return { title: 'Buy milk', done: false }
   if (type === 'object' || schema.properties !== undefined) return exampleObject(schema, schemas, depth)
   if (type === 'integer' || type === 'number') return schema.minimum ?? 1
   if (type === 'boolean') return true

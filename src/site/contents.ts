@@ -17,6 +17,9 @@ export const CONTENTS: readonly Group[] = [
       'docs/getting-started.md',
       'docs/tutorial.md',
       'docs/from-supabase.md',
+      'docs/from-firebase.md',
+      'docs/from-kestra.md',
+      'docs/from-zigflow.md',
       'docs/glossary.md',
     ],
   },
@@ -24,6 +27,7 @@ export const CONTENTS: readonly Group[] = [
     title: 'App developers',
     reader: 'Data, files, events, functions and sign-in of an application.',
     pages: [
+      'docs/for-app-developers.md',
       'docs/collections.md',
       'docs/queries.md',
       'docs/aggregates.md',
@@ -40,6 +44,8 @@ export const CONTENTS: readonly Group[] = [
       'docs/events.md',
       'docs/functions.md',
       'docs/keys.md',
+      'docs/client.md',
+      'docs/openapi.md',
       'docs/command-line.md',
       'examples/todo-web/README.md',
       'examples/court-booking/README.md',
@@ -51,6 +57,7 @@ export const CONTENTS: readonly Group[] = [
     title: 'Flow authors',
     reader: 'Durable work in YAML: the language, starts, approvals, errors.',
     pages: [
+      'docs/for-flow-authors.md',
       'docs/flows.md',
       'flows-dsl/README.md',
       'docs/flows-running.md',
@@ -67,12 +74,13 @@ export const CONTENTS: readonly Group[] = [
   {
     title: 'Agent builders',
     reader: 'Tools for agents: servers of a workspace, and the platform as tools.',
-    pages: ['docs/mcp.md', 'examples/gateway/README.md'],
+    pages: ['docs/for-agent-builders.md', 'docs/mcp.md', 'examples/gateway/README.md'],
   },
   {
     title: 'Operators',
     reader: 'Running an installation: tenants, servers, backups, incidents.',
     pages: [
+      'docs/for-operators.md',
       'docs/tenants.md',
       'docs/identity.md',
       'docs/roles.md',

@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, posix, relative } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
+import { OPERATIONS } from '../../client/src/generated/operations.ts'
 import { currentSite } from '../../src/cli/stack/site.ts'
 import { CONTENTS } from '../../src/site/contents.ts'
 import { missing, orphans, readPages } from '../../src/site/sources.ts'
@@ -90,6 +91,21 @@ test('each page: has its Markdown, a title and a sentence, and stands in the lis
     return !files.has(markdown) || !listed.test(list) || !/<title>[^<]{3,}<\/title>/.test(html)
   })
   expect(wrong.map(([name]) => name)).toEqual([])
+})
+
+test('pages of operations: show a call of the client that it has', () => {
+  const calls = [...files].flatMap(([name, text]) =>
+    /^api\/.*\.md$/.test(name)
+      ? [...text.matchAll(/\btenon\.(\w+)\.(\w+)\(/g)].map(([, group = '', method = '']) => [group, method])
+      : [],
+  )
+  expect(calls.length).toBe(Object.values(OPERATIONS).flatMap(Object.keys).length)
+  expect(
+    calls.filter(
+      ([group = '', method = '']) =>
+        !Object.hasOwn(OPERATIONS[group as keyof typeof OPERATIONS] ?? {}, method),
+    ),
+  ).toEqual([])
 })
 
 test('pages: have no script or style of their own, and load nothing from elsewhere', () => {

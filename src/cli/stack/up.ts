@@ -223,7 +223,7 @@ class Screen {
     }
     this.line('\nPlatform')
     this.#row('API', url)
-    this.#row('OpenAPI page', `${url}/docs`)
+    this.#row('Documentation', `${url}/docs`)
     this.#row('Temporal UI', stack.env['TEMPORAL_UI_URL'] ?? '(set TEMPORAL_UI_URL)')
     if (execution?.temporal_url) this.#row('this run', execution.temporal_url)
     if (demo !== undefined) this.#demo(platform, demo)

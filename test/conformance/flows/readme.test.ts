@@ -1,5 +1,5 @@
 /**
- * Runs every block of the language's README, and those with claims of the page about flows. Comments at the end of a flow are claims, `# input → outcome`,
+ * Runs every block of the language's README, and those with claims of the pages about flows. Comments at the end of a flow are claims, `# input → outcome`,
  * with an outcome that is an output, `faults` with fields of the error, `undone` with the compensations of a
  * flow that faults, or a status; before them, `# with:` gives the simulated environment.
  */
@@ -57,7 +57,8 @@ function check(simulated: Simulated, outcome: string): void {
 }
 
 const all = flows.map(claimsOf)
-const others = blocksOf(read('docs/flows.md'))
+const others = ['flows', 'from-kestra', 'from-zigflow']
+  .flatMap((page) => blocksOf(read(`docs/${page}.md`)))
   .map(claimsOf)
   .filter(({ claims }) => claims.length > 0)
 
@@ -71,7 +72,7 @@ test('every block: is a flow with claims, or the cases, which have a test of the
   for (const { flow, claims } of all) expect([flow, claims.length > 0]).toEqual([flow, true])
   expect(blocks.length).toBe(flows.length + 1)
   expect(flows.length).toBeGreaterThanOrEqual(10)
-  expect(others.map(({ flow }) => /name: (\w+)/.exec(flow)?.[1])).toEqual(['dates'])
+  expect(others.map(({ flow }) => /name: (\w+)/.exec(flow)?.[1])).toEqual(['dates', 'orders', 'transfer'])
 })
 
 test('README: is short, and names every kind of task', () => {
