@@ -246,7 +246,7 @@ function requestOf(entry: Entry, schemas: Schemas): ExampleRequest {
   const credential: Record<string, string> = security.some((one) => 'apiKey' in one)
     ? { apikey: '$TENON_SERVICE_KEY' }
     : { authorization: 'Bearer $TOKEN' }
-  const isJson = media !== undefined && type === JSON_TYPE
+  const isJson = media !== undefined && /[+/]json$/.test(type ?? '')
   return {
     method,
     path: search === '' ? path : `${path}?${search}`,

@@ -1,8 +1,12 @@
 /** The site of the documentation: every page is in it, every link leads somewhere, and what is served is the same as what is written. */
 
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, posix, relative } from 'node:path'
-import { beforeAll, expect, test } from 'vitest'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, posix, relative, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { OPERATIONS } from '../../client/src/generated/operations.ts'
 import { currentSite } from '../../src/cli/stack/site.ts'
 import { CONTENTS } from '../../src/site/contents.ts'
@@ -93,19 +97,29 @@ test('each page: has its Markdown, a title and a sentence, and stands in the lis
   expect(wrong.map(([name]) => name)).toEqual([])
 })
 
-test('pages of operations: show a call of the client that it has', () => {
+test('pages of operations: each shows a call of the client, which its types accept', async () => {
   const calls = [...files].flatMap(([name, text]) =>
     /^api\/.*\.md$/.test(name)
-      ? [...text.matchAll(/\btenon\.(\w+)\.(\w+)\(/g)].map(([, group = '', method = '']) => [group, method])
+      ? [...text.matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block = '']) => `{\n${block}}\n`)
       : [],
   )
   expect(calls.length).toBe(Object.values(OPERATIONS).flatMap(Object.keys).length)
-  expect(
-    calls.filter(
-      ([group = '', method = '']) =>
-        !Object.hasOwn(OPERATIONS[group as keyof typeof OPERATIONS] ?? {}, method),
-    ),
-  ).toEqual([])
+  const root = resolve('.')
+  const dir = await mkdtemp(join(tmpdir(), 'tenon-site-'))
+  onTestFinished(() => rm(dir, { recursive: true, force: true }))
+  const head = `import { createClient } from '${root}/client/src/index.ts'\nconst tenon = createClient({ url: '', apikey: '' })\n`
+  const compilerOptions = {
+    ...{ target: 'es2023', module: 'nodenext', lib: ['es2024'], types: ['node'], strict: true, noEmit: true },
+    ...{ typeRoots: [`${root}/node_modules/@types`], skipLibCheck: true, allowImportingTsExtensions: true },
+  }
+  await writeFile(join(dir, 'package.json'), '{"type": "module"}')
+  await writeFile(join(dir, 'calls.ts'), `${head}${calls.join('')}export {}\n`)
+  await writeFile(join(dir, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['calls.ts'] }))
+  const found = await promisify(execFile)('node_modules/.bin/tsc', ['-p', dir]).then(
+    () => '',
+    ({ stdout }: { stdout: string }) => stdout,
+  )
+  expect(found).toBe('')
 })
 
 test('pages: have no script or style of their own, and load nothing from elsewhere', () => {
