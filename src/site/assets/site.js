@@ -12,12 +12,20 @@ const [status, list] = [found.querySelector('p'), found.querySelector('ol')]
 let loading
 /** Loads the index once, when somebody first turns to the search. */
 function index() {
-  loading ??= fetch(`${root}/assets/search.json`)
+  loading ??= load().catch((error) => {
+    // The next attempt loads it again.
+    loading = undefined
+    throw error
+  })
+  return loading
+}
+
+function load() {
+  return fetch(`${root}/assets/search.json`)
     .then((response) => response.text())
     .then((text) =>
       MiniSearch.loadJSON(text, { fields: ['title', 'heading', 'text'], storeFields: ['title', 'heading'] }),
     )
-  return loading
 }
 
 function itemOf({ id, title, heading }) {
@@ -64,8 +72,15 @@ function close() {
 }
 
 area.hidden = false
-input.addEventListener('focus', index)
-input.addEventListener('input', show)
+// A failure shows when something is typed.
+input.addEventListener('focus', () => {
+  index().catch(() => {})
+})
+input.addEventListener('input', () => {
+  show().catch(() => {
+    status.textContent = 'The search cannot be loaded.'
+  })
+})
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') close()
   if (event.key === '/' && event.target === document.body) {
@@ -75,14 +90,22 @@ document.addEventListener('keydown', (event) => {
 })
 document.addEventListener('click', (event) => area.contains(event.target) || close())
 
-for (const block of document.querySelectorAll('main pre')) {
+/** Browsers have a clipboard on pages behind https and of this machine alone. */
+const blocks = navigator.clipboard === undefined ? [] : document.querySelectorAll('main pre')
+for (const block of blocks) {
   const [frame, button] = [document.createElement('div'), document.createElement('button')]
   frame.className = 'code'
   button.type = 'button'
   button.textContent = 'Copy'
-  button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(block.textContent)
-    button.textContent = 'Copied'
+  button.addEventListener('click', () => {
+    navigator.clipboard.writeText(block.textContent).then(
+      () => {
+        button.textContent = 'Copied'
+      },
+      () => {
+        button.textContent = 'Not allowed'
+      },
+    )
   })
   block.replaceWith(frame)
   frame.append(block, button)
