@@ -47,6 +47,7 @@ export const CONTENTS: readonly Group[] = [
       'docs/client.md',
       'docs/openapi.md',
       'docs/command-line.md',
+      'docs/project.md',
       'examples/todo-web/README.md',
       'examples/court-booking/README.md',
       'examples/support-desk/README.md',

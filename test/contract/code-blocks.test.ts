@@ -46,6 +46,7 @@ const RUN: readonly Rule[] = [
     languages: ['bash'],
     by: `${EXAMPLES}/life-pages.test.ts`,
   },
+  { pages: doc('project'), languages: ['yaml', 'ts', 'sh'], by: `${EXAMPLES}/project-page.test.ts` },
   { pages: doc('search'), languages: ['json'], first: 2, by: `${EXAMPLES}/search-page.test.ts` },
   { pages: doc('search'), languages: ['sh'], first: 1, by: `${EXAMPLES}/search-page.test.ts` },
   {

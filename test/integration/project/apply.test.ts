@@ -104,8 +104,10 @@ const FOREIGN: readonly (readonly [what: string, change: () => Promise<unknown>]
       const as = workspace.operator
       const own = `/v1/schemas?workspace_id=${workspace.workspaceId}`
       const { body } = await call('GET', own, { as })
-      const { id } = body.data.find(({ collection }: { collection: string }) => collection === 'courts')
-      return call('PUT', `/v1/schemas/${id}`, { as, body: { mode: 'warn' } })
+      const { id, schema } = body.data.find(
+        ({ collection }: { collection: string }) => collection === 'courts',
+      )
+      return call('PUT', `/v1/schemas/${id}`, { as, body: { schema, mode: 'warn' } })
     },
   ],
   [
