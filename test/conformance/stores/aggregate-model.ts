@@ -94,7 +94,7 @@ export function someCase(random: Random, docs: readonly Doc[]): Case {
   const found = docs.filter(filter.holds)
   const built = grouped(found, groups)
     .map((of) => rowOf(of, groups, all))
-    .filter(({ row }) => Number(row['n']) > having)
+    .filter(({ row }) => having === 0 || Number(row['n']) > having)
   const order = (a: Built, b: Built) => compareRows(a, b, ordered, descending)
   const sorted = groups.length === 0 ? built : built.toSorted(order)
   return {

@@ -16,6 +16,8 @@ import { type Case, someCase, someDocuments } from './aggregate-model.ts'
 
 const DOCUMENTS = 400
 const CASES = repeated(100, 5_000)
+/** FerretDB looks at each document of all tests for every query. */
+const CASES_IN_MONGO = repeated(30, 1_000)
 const PROPERTIES = {
   status: { type: ['string', 'null'] },
   amount: { type: ['integer', 'null'] },
@@ -116,20 +118,21 @@ describe.each(STORES.flatMap((store) => Object.keys(KINDS[store]).map((kind) => 
       expect(seen, JSON.stringify(wanted.query)).toEqual(wanted.rows)
     }
 
-    test(`${CASES} random aggregates: equal to the model`, async () => {
+    const cases = store === 'MongoDB' ? CASES_IN_MONGO : CASES
+    test(`${cases} random aggregates: equal to the model`, async () => {
       const random = randomOf(kind.length)
       let grouped = 0
       let unsafe = 0
-      for (let nth = 0; nth < CASES; nth++) {
+      for (let nth = 0; nth < cases; nth++) {
         const wanted = someCase(random, documents)
         await expectSame(wanted, random(3) === 0 && wanted.rows.length < 60 ? '7' : '10000')
         grouped += wanted.grouped ? 1 : 0
         unsafe += wanted.unsafe ? 1 : 0
       }
       // The cases are what they are meant to be.
-      expect(grouped).toBeGreaterThan(CASES / 2)
+      expect(grouped).toBeGreaterThan(cases / 2)
       expect(unsafe).toBeGreaterThan(0)
-      expect(unsafe).toBeLessThan(CASES / 2)
+      expect(unsafe).toBeLessThan(cases / 2)
     })
   },
 )
