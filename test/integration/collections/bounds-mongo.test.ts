@@ -1,4 +1,4 @@
-/** What one request reads in MongoDB is bounded: up to the bound it is answered, and beyond it refused with the way there. */
+/** Bounds of one request in MongoDB: up to them it is answered, and beyond them refused with the way there. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { WorkspaceRef } from '../../../src/core/tenant.ts'

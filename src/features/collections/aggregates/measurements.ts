@@ -6,8 +6,7 @@ import type { Path } from '../query/filter.ts'
 import { compareKeys, keyOf } from '../query/sort-keys.ts'
 import { canonicalOf, type Format } from '../schemas/canonical-text.ts'
 import type { Measure } from './aggregate.ts'
-import { sumOf } from './answers.ts'
-import { ExactSum } from './exact-sum.ts'
+import { ExactSum, sumOf } from './answers.ts'
 import { formOf } from './group-columns.ts'
 
 /** A value of a row. */
