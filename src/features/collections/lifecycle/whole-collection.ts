@@ -144,7 +144,7 @@ async function refuseInMongo(locked: Locked): Promise<void> {
   const { transaction, ref, name, declared } = locked
   if (await hasDocuments(transaction, ref, name))
     throw new Problem('not_supported', {
-      detail: `Documents of ${name} are in MongoDB, where a collection with documents keeps its name.`,
+      detail: `Documents of ${name} are in MongoDB, which does not rename a collection that has documents.`,
       hint: 'Export them, and import them under the new name.',
     })
   if (declared === undefined) throw notFound('collection')

@@ -144,7 +144,7 @@ function requireHolder(
   const target = others.find((other) => other.collection === collection) ?? { store }
   if (!hasDocumentStore || !isHeld(reference) || (store !== 'document' && target.store !== 'document')) return
   throw new Problem('not_supported', {
-    detail: `The reference ${name} cannot have "on_delete": ${JSON.stringify(on_delete)}: the documents of ${store === 'document' ? own : collection} are in MongoDB, where nothing is deleted or kept for the sake of others.`,
+    detail: `The reference ${name} cannot have "on_delete": ${JSON.stringify(on_delete)}: the documents of ${store === 'document' ? own : collection} are in MongoDB, which has no foreign keys.`,
     hint: 'Declare it with "on_delete": "none", or both collections with "store": "relational".',
   })
 }
