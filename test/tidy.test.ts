@@ -31,7 +31,10 @@ async function sources(): Promise<Source[]> {
 }
 
 /** Files that a program or a bundle starts with, by path. */
-const { entry: ENTRIES } = JSON.parse(await readFile('knip.json', 'utf8')) as { entry: readonly string[] }
+const { workspaces } = JSON.parse(await readFile('knip.json', 'utf8')) as {
+  workspaces: Readonly<Record<string, { entry?: readonly string[] }>>
+}
+const ENTRIES = workspaces['.']?.entry ?? []
 
 /** Files that list members: each member is a subject of its own. */
 const LISTS = /(^|\/)(index|main|program|fn|flow|app|background-tasks|run-kinds)\.ts$/

@@ -11,21 +11,7 @@ import type {
   Filter,
   FoundFields,
 } from './types.ts'
-
-/** A page of documents. */
-export interface Page<D> {
-  readonly data: D[]
-  readonly page: {
-    readonly size: number
-    /** For `after` of the next page; null on the last one. */
-    readonly next: string | null
-    readonly has_more: boolean
-    /** The number of all documents that match, if `count` asked for it. */
-    readonly total?: number
-    /** Where changes continue, if `position` asked for it. */
-    readonly position?: string
-  }
-}
+import { type ExpandOptions, filterOf, type Members, NOTHING, type Page, type Wanted } from './wanted.ts'
 
 export interface PageOptions extends CallOptions {
   /** Documents of a page, 1 to 1,000. Default: 50. */
@@ -34,17 +20,6 @@ export interface PageOptions extends CallOptions {
   readonly after?: string
   readonly count?: 'exact' | 'estimated'
   readonly position?: boolean
-}
-
-/** Which documents of a reference `expand` adds, and what of them. */
-export interface ExpandOptions {
-  readonly select?: readonly string[]
-  readonly filter?: Readonly<Record<string, unknown>>
-  readonly sort?: Readonly<Record<string, 1 | -1>> | readonly string[]
-  /** Documents for each, 1 to 100. Default: 20. */
-  readonly limit?: number
-  readonly count?: true
-  readonly expand?: Readonly<Record<string, ExpandOptions | true>>
 }
 
 /** The body of an aggregate (docs/aggregates.md). */
@@ -73,23 +48,6 @@ export interface WriteOptions extends CallOptions {
   /** The version that the document must have, or the write is refused with `precondition_failed`. */
   readonly ifVersion?: number
 }
-
-/** A filter as the JSON form of a query has it. */
-type Members = Readonly<Record<string, unknown>>
-
-/** What a query asks for; `filters` hold together. */
-export interface Wanted {
-  readonly filters: readonly Members[]
-  readonly sort: readonly string[]
-  readonly select: readonly string[]
-  readonly expand: Readonly<Record<string, ExpandOptions | true>>
-}
-
-const NOTHING: Wanted = { filters: [], sort: [], select: [], expand: {} }
-
-/** One filter out of several. */
-export const filterOf = ({ filters }: Wanted): Members =>
-  filters.length < 2 ? (filters[0] ?? {}) : { $and: filters }
 
 /** Adds to a query. Each call returns a new one, so a query can be kept and narrowed in several ways. */
 export class Query<C, T extends CollectionType, D> implements AsyncIterable<D> {

@@ -1,6 +1,6 @@
 /** The one error that a call of the client throws. */
 
-import type { ProblemCode } from './generated/types.ts'
+import type { ProblemCode } from './generated/problem-codes.ts'
 
 /** What is wrong with one part of a request. */
 export interface InputFault {

@@ -11,14 +11,13 @@ import { type UploadOptions, upload } from './upload.ts'
 export type {
   AggregateBody,
   Collection,
-  ExpandOptions,
   OperatorsBody,
-  Page,
   PageOptions,
   Query,
   WriteOptions,
 } from './collection.ts'
 export { type ClientCode, type InputFault, TenonError } from './errors.ts'
+export type { ProblemCode } from './generated/problem-codes.ts'
 /** The resources of the API, such as `Api.Tenant`. */
 export type * as Api from './generated/types.ts'
 export type { LiveList, LiveOptions, LiveSnapshot } from './live.ts'
@@ -34,6 +33,7 @@ export type {
   SystemFields,
 } from './types.ts'
 export type { UploadOptions } from './upload.ts'
+export type { ExpandOptions, Page } from './wanted.ts'
 
 interface Documents<C extends CollectionTypes> {
   /** The documents of a collection. */

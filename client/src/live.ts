@@ -1,10 +1,10 @@
 /** A list that keeps itself up to date: read once, then changed by what the server tells (docs/events.md, "Live queries"). */
 
-import { filterOf, type Page, type Wanted } from './collection.ts'
 import { TenonError } from './errors.ts'
 import { type Frame, frames, type StreamState } from './streams.ts'
 import { readJson, type Transport } from './transport.ts'
 import { toUrlFilter } from './url-filter.ts'
+import { filterOf, type Page, type Wanted } from './wanted.ts'
 
 export interface LiveOptions {
   /** Documents that the list may have. Default: 1,000. With more it ends with an error: narrow its filter. */

@@ -31,6 +31,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
   return {
     'openapi.json': `${JSON.stringify(document, null, 2)}\n`,
     '../../client/src/generated/operations.ts': client.table,
+    '../../client/src/generated/problem-codes.ts': client.codes,
     '../../client/src/generated/types.ts': client.types,
     'flow-schema.json': flowSchema(),
     'policy.txt': policyText(OPERATIONS),

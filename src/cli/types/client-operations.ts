@@ -23,13 +23,22 @@ interface Parameter {
   readonly explode?: boolean
 }
 
+type Schemas = Readonly<Record<string, Json>>
+
 const HEAD = '/** Generated from docs/reference/openapi.json by `npm run reference`. */\n\n'
 
 /** The files of `client/src/generated`. */
-export function clientFiles(document: Json): { readonly table: string; readonly types: string } {
+export function clientFiles(document: Json): {
+  readonly table: string
+  readonly types: string
+  readonly codes: string
+} {
   const operations = operationsOf(document)
-  return { table: tableOf(operations), types: typesOf(document, operations) }
+  const schemas = schemasOf(document)
+  return { table: tableOf(operations), types: typesOf(schemas, operations), codes: HEAD + codesOf(schemas) }
 }
+
+const schemasOf = ({ components }: Json): Schemas => (components as { readonly schemas: Schemas }).schemas
 
 function operationsOf({ paths }: Json): readonly Operation[] {
   return Object.entries(paths as Readonly<Record<string, Json>>).flatMap(([path, methods]) =>
@@ -113,8 +122,7 @@ function tableOf(operations: readonly Operation[]): string {
 }
 
 /** The names of the document's components, and of the types that every file has. */
-function typesOf(document: Json, operations: readonly Operation[]): string {
-  const { schemas } = document['components'] as { readonly schemas: Readonly<Record<string, Json>> }
+function typesOf(schemas: Schemas, operations: readonly Operation[]): string {
   const nameOf = (ref: string) => {
     if (ref === '#RequestBody') return 'RequestBody'
     const name = /^#\/components\/schemas\/(\w+)$/.exec(ref)?.[1]
@@ -129,14 +137,14 @@ function typesOf(document: Json, operations: readonly Operation[]): string {
   })
   const imports =
     "import type { Frame, StreamOptions } from '../streams.ts'\nimport type { CallOptions, RequestBody } from '../transport.ts'\n\n"
-  return `${HEAD}${imports}${codesOf(schemas)}${components.join('\n')}\nexport interface Operations {\n${groups.join('')}}\n`
+  return `${HEAD}${imports}${components.join('\n')}\nexport interface Operations {\n${groups.join('')}}\n`
 }
 
 /** The codes of problems, which may become more. */
-function codesOf({ Problem }: Readonly<Record<string, Json>>): string {
+function codesOf({ Problem }: Schemas): string {
   const { code } = (Problem?.['properties'] ?? {}) as { readonly code?: Json }
   const codes = (code?.['x-extensible-enum'] ?? []) as readonly string[]
-  return `export type ProblemCode =${codes.map((one) => `\n  | '${one}'`).join('') || ' string'}\n\n`
+  return `export type ProblemCode =${codes.map((one) => `\n  | '${one}'`).join('') || ' string'}\n`
 }
 
 function methodOf(operation: Operation, nameOf: (ref: string) => string | undefined): string {

@@ -34,6 +34,8 @@ interface Entry {
   readonly license?: string
   readonly dev?: boolean
   readonly devOptional?: boolean
+  /** True for a package of this repository. */
+  readonly link?: boolean
 }
 
 export interface InstalledPackage {
@@ -49,8 +51,8 @@ export const lockedPackages = (): Readonly<Record<string, Entry>> =>
 
 /** The packages that `npm ci --omit=dev` installs on any platform. */
 export function productionPackages(): InstalledPackage[] {
-  return Object.entries(lockedPackages()).flatMap(([path, { version = '', license, dev }]) => {
-    if (path === '' || dev) return []
+  return Object.entries(lockedPackages()).flatMap(([path, { version = '', license, dev, link }]) => {
+    if (!path.startsWith('node_modules/') || dev || link) return []
     const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
     return [{ name, version, licence: license ?? UNNAMED[name] ?? 'none' }]
   })

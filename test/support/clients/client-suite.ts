@@ -1,6 +1,6 @@
 /**
- * What the client does in every runtime: run by Node, and bundled by Deno and Chromium (test/integration/client/runtimes.test.ts).
- * It uses nothing but the client and what all runtimes have.
+ * A suite of the typed client that Node runs, and in one file Deno and Chromium (test/integration/client/runtimes.test.ts). It uses
+ * nothing but the client and what all runtimes have.
  */
 
 import { createClient, type LiveSnapshot, TenonError } from '../../../client/src/index.ts'

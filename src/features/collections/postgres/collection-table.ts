@@ -57,7 +57,7 @@ export const tableName = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql
   sql`tenon_data.${Sql.identifier(relation)}`
 
 /** The table as an argument of a procedure. */
-const regclass = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
+export const regclass = ({ relation }: Pick<TableDeclaration, 'relation'>): Sql =>
   sql`${`tenon_data.${relation}`}::text::regclass`
 
 /**
@@ -486,17 +486,5 @@ export async function returnDocuments(
       select ${collection}, id, extra, version, created_at, updated_at from ${name}`,
     sql`delete from quota_sources where relation = ${table}`,
     sql`drop table ${name}`,
-  )
-}
-
-/** Drops the table of a declaration, which the caller has locked, with the foreign keys that lead to it, and deletes the row. */
-export async function dropCollectionTable(
-  tables: Statements,
-  declared: Pick<TableDeclaration, 'id' | 'relation'>,
-): Promise<void> {
-  await tables.batch(
-    sql`delete from quota_sources where relation = ${regclass(declared)}`,
-    sql`drop table ${tableName(declared)} cascade`,
-    sql`delete from schemas where id = ${declared.id}`,
   )
 }

@@ -3,7 +3,7 @@
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Statements } from '../../../infra/postgres/database.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
-import { dropCollectionTable, type TableDeclaration, tableName, unlimitedQuotas } from './collection-table.ts'
+import { regclass, type TableDeclaration, tableName, unlimitedQuotas } from './collection-table.ts'
 import { dropPolicies, type RowConditions, setPolicies } from './table-policies.ts'
 
 type Table = Pick<TableDeclaration, 'id' | 'relation'>
@@ -11,12 +11,21 @@ type Table = Pick<TableDeclaration, 'id' | 'relation'>
 /** Shows the owner of the table its rows, which are then taken off the quotas: no trigger counts what is not deleted row by row. */
 async function giveBackQuotas(tables: Statements, declared: Table): Promise<void> {
   const name = tableName(declared)
-  const bytes = sql`tenon.total_bytes(tenon.tenant(), tenon.workspace(), ${`tenon_data.${declared.relation}`}::text::regclass)`
+  const bytes = sql`tenon.total_bytes(tenon.tenant(), tenon.workspace(), ${regclass(declared)})`
   await unlimitedQuotas(tables)
   await tables.batch(
     sql`alter table ${name} no force row level security`,
     sql`update quotas set used = used - ${bytes} where name = 'document_bytes'`,
     sql`update quotas set used = used - (select count(*) from ${name}) where name = 'documents'`,
+  )
+}
+
+/** Drops the table of a declaration, which the caller has locked, with the foreign keys that lead to it, and deletes the row. */
+export async function dropCollectionTable(tables: Statements, declared: Table): Promise<void> {
+  await tables.batch(
+    sql`delete from quota_sources where relation = ${regclass(declared)}`,
+    sql`drop table ${tableName(declared)} cascade`,
+    sql`delete from schemas where id = ${declared.id}`,
   )
 }
 

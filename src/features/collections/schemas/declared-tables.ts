@@ -14,7 +14,6 @@ import {
   adoptDocuments,
   changeCollectionTable,
   createCollectionTable,
-  dropCollectionTable,
   exclusionsWithout,
   type FieldChange,
   isNewIndex,
@@ -24,6 +23,7 @@ import {
   tableName,
 } from '../postgres/collection-table.ts'
 import { addChecks, dropChecks } from '../postgres/table-constraints.ts'
+import { dropCollectionTable } from '../postgres/whole-table.ts'
 import { lockTargets, requireResolved } from '../references/foreign-keys.ts'
 import { checkReferences } from '../references/reference.ts'
 import { type Index, refOf, type Schema } from './api-types.ts'
