@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
+import { TenonError } from '../../../client/src/index.ts'
 import { callerPath, need, operatorOperations, readSettings } from '../settings.ts'
 import { visible } from '../terminal.ts'
 import { addVerb, type Flag, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
@@ -102,33 +103,57 @@ async function isConfirmed(place: Place, plan: Plan, yes: string | undefined): P
   return lossy ? answer === slug : /^y(es)?$/i.test(answer)
 }
 
+/** With a line for each fault that an error of the API names, and the id of its request. */
+const explaining =
+  <A extends unknown[]>(work: (...args: A) => Promise<number>) =>
+  (...args: A): Promise<number> =>
+    work(...args).catch((error: unknown) => {
+      if (!(error instanceof TenonError)) throw error
+      const faults = error.errors
+        .map(({ pointer, name, detail }) => `${pointer || name} ${detail}`)
+        .filter((fault) => !error.message.includes(fault))
+      const request = error.requestId && `request ${error.requestId}`
+      throw new Error([error.message, ...faults, request].filter(Boolean).join('\n  '), { cause: error })
+    })
+
 export function projectVerbs(program: Command): void {
   const project = program
     .command('project')
     .description('Keep a workspace as files, and apply them to others.')
-  addVerb(project, 'init <folder>', 'Write a project with all that a workspace has.', init, [WORKSPACE])
-  addVerb(project, 'pull', 'Write what the workspace has into the files. Comments and order stay.', pull, [
-    TARGET,
-    FOLDER,
+  addVerb(project, 'init <folder>', 'Write a project with all that a workspace has.', explaining(init), [
+    WORKSPACE,
   ])
+  addVerb(
+    project,
+    'pull',
+    'Write what the workspace has into the files. Comments and order stay.',
+    explaining(pull),
+    [TARGET, FOLDER],
+  )
   addVerb(
     project,
     'diff',
     'Print what applying the project would change. Exit code 0: nothing; 2: something; 1: an error.',
-    diff,
+    explaining(diff),
     [TARGET, FOLDER, PRUNE, ['--json', 'Print one JSON value.']],
   )
-  addVerb(project, 'apply', 'Print what applying the project changes, ask, and change it.', apply, [
-    TARGET,
-    FOLDER,
-    PRUNE,
-    ['--yes <slug>', 'Do not ask: the slug of the workspace, also for what is lost for ever.'],
-  ])
+  addVerb(
+    project,
+    'apply',
+    'Print what applying the project changes, ask, and change it.',
+    explaining(apply),
+    [
+      TARGET,
+      FOLDER,
+      PRUNE,
+      ['--yes <slug>', 'Do not ask: the slug of the workspace, also for what is lost for ever.'],
+    ],
+  )
   addVerb(
     project,
     'dev',
     'Apply each saved change to a workspace for development, and write the types of its collections.',
-    dev,
+    explaining(dev),
     [TARGET, FOLDER],
   )
 }

@@ -107,7 +107,7 @@ const FOREIGN: readonly (readonly [what: string, change: () => Promise<unknown>]
       const { id, schema } = body.data.find(
         ({ collection }: { collection: string }) => collection === 'courts',
       )
-      return call('PUT', `/v1/schemas/${id}`, { as, body: { schema, mode: 'warn' } })
+      return call('PUT', `/v1/schemas/${id}`, { as, body: { schema, access: { anon: { read: false } } } })
     },
   ],
   [

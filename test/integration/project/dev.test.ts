@@ -39,7 +39,7 @@ test('dev: applies the project and each change, keeps the last good version, and
   const { output } = startDev(folder, workspace)
   const shows = (text: RegExp) => eventually(async () => (text.test(output()) ? true : undefined))
   await shows(/7 changes applied in \d+ ms/)
-  expect((await readFiles(folder))['tenon-types.ts']).toContain('readonly court_id: string')
+  expect((await readFiles(folder))['tenon-types.ts']).toContain('readonly court_id?: string')
   expect((await priced(workspace)).body).toEqual({ price: '40 €' })
   await writeFiles(folder, { 'functions/_shared/euros.ts': 'export const euros = (n: number) => `€ ${' })
   await shows(/functions\/_shared\/euros\.ts:1:\d+/)

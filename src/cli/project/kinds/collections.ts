@@ -190,20 +190,21 @@ async function apply(
   }
 }
 
+/** Those first that others refer to: they are deleted last. */
 async function extrasOf(
   { client, workspace }: Place,
   files: ReadonlyMap<string, unknown>,
-  remotes: ReadonlyMap<string, unknown>,
+  remotes: ReadonlyMap<string, Declaration>,
 ): Promise<Extra[]> {
-  if ([...remotes.keys()].every((name) => files.has(name))) return []
+  const extras = inOrder(new Map([...remotes].filter(([name]) => !files.has(name))))
+  if (extras.length === 0) return []
   const list = await allPages((page) => client.schemas.list({ ...page, workspace_id: workspace.id }))
-  return list
-    .filter(({ collection }) => !files.has(collection))
-    .map(({ id, collection }) => ({
-      ...{ kind: KIND, name: collection, id },
-      // The API refuses it for a collection with documents.
-      remove: () => client.schemas.delete({ id }),
-    }))
+  const ids = new Map(list.map(({ collection, id }) => [collection, id]))
+  return extras.flatMap(([name]) => {
+    const id = ids.get(name)
+    // The API refuses it for a collection with documents.
+    return id === undefined ? [] : [{ kind: KIND, name, id, remove: () => client.schemas.delete({ id }) }]
+  })
 }
 
 async function pull(place: Place): Promise<{ files: string[]; notes: string[] }> {

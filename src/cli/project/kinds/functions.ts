@@ -126,22 +126,34 @@ async function write(
   const { source, source_map } = file.bundle
   const config = remote === undefined ? file.config : configChange(file, remote)
   if (remote !== undefined) await requireUnchanged(place, remote)
+  const deployment = {
+    ...{ workspace_id: workspace.id, name, source },
+    ...(source_map && { source_map }),
+    ...(config !== undefined && { config }),
+  }
   const made =
     remote !== undefined && remote.sha256 === file.sha256
       ? await client.functions.configure({ id: remote.id, ...config })
-      : await client.functions
-          .create({
-            ...{ workspace_id: workspace.id, name, source },
-            ...(source_map && { source_map }),
-            ...(config !== undefined && { config }),
-            expected_version: remote?.version ?? 0,
-          })
-          .catch((error: unknown) => {
-            if (error instanceof TenonError && error.code === 'precondition_failed')
-              throw overtaken(name, error)
-            throw withDiagnostics(error, name)
-          })
+      : await deploy(place, deployment, remote?.version ?? 0)
   return { id: made.id, warnings: warningsOf(made), result: `v${made.version}` }
+}
+
+type Deployment = Parameters<Place['client']['functions']['create']>[0]
+
+/** A server that is older does not know the condition, and has been asked for the version just before. */
+async function deploy({ client }: Place, deployment: Deployment, expected_version: number) {
+  const { name } = deployment
+  try {
+    return await client.functions.create({ ...deployment, expected_version })
+  } catch (error) {
+    if (!(error instanceof TenonError)) throw error
+    if (error.code === 'precondition_failed') throw overtaken(name, error)
+    const isOlder = error.errors.some(({ pointer }) => pointer === '/expected_version')
+    if (!isOlder) throw withDiagnostics(error, name)
+    return client.functions.create(deployment).catch((refused: unknown) => {
+      throw withDiagnostics(refused, name)
+    })
+  }
 }
 
 /** @throws Overtaken if the function is not the one that was compared */
