@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { operatorEnv } from '../../support/clients/cli.ts'
-import { createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { BOOKINGS, manifest, slugOf, writeFiles } from '../../support/fixtures/projects.ts'
+import { addTestWorkspace, call, createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 const ROOT = new URL('../../../', import.meta.url).pathname
 const run = promisify(execFile)
@@ -62,7 +63,7 @@ test('npm pack, npm install in another folder: the compiler has its types, and N
   expect(JSON.parse(stdout)).toEqual([true, 'not_found', false])
 })
 
-test('the command line without servers: installed in another folder, it calls the platform, and says what it does not contain', async () => {
+test('the command line without servers: installed in another folder, it calls the platform, applies a project to two workspaces, and says what it does not contain', async () => {
   const folder = join(app, 'cli')
   await run(process.execPath, ['src/cli/main.ts', 'package', folder], { cwd: ROOT })
   await run('npm', ['pack', folder, '--pack-destination', app, ...NPM], { cwd: app })
@@ -83,4 +84,20 @@ test('the command line without servers: installed in another folder, it calls th
   await expect(tenon('up')).rejects.toMatchObject({
     stderr: expect.stringContaining('Run it in a checkout of Tenon'),
   })
+  // As a machine, and from the files alone.
+  const production = await addTestWorkspace(workspace)
+  const project = join(app, 'project')
+  await writeFiles(project, { ...BOOKINGS, ...manifest({ development: workspace, production }) })
+  const machine = { kind: 'machine', name: 'ci', role: 'tenant_admin', tenant_id: workspace.tenantId }
+  const { body: client } = await call('POST', '/v1/oauth-clients', { as: workspace.operator, body: machine })
+  const asMachine = { TENON_CLIENT_ID: client.client_id, TENON_CLIENT_SECRET: client.client_secret }
+  for (const [target, of] of Object.entries({ development: workspace, production })) {
+    const args = ['project', 'apply', '--folder', 'project', '--target', target, `--yes=${await slugOf(of)}`]
+    const applied = await run(process.execPath, [join(app, 'node_modules/@tenon/cli/tenon.mjs'), ...args], {
+      ...{ cwd: app, env: { PATH: process.env['PATH'], TENON_URL: inject('tenon').url, ...asMachine } },
+    })
+    expect(applied.stdout).toContain('functions/price v1')
+    const same = await tenon('project', 'diff', '--folder', 'project', '--target', target)
+    expect(same.stdout).toContain('No changes, 7 the same.')
+  }
 })

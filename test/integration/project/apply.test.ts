@@ -245,6 +245,18 @@ test('secrets: a missing one is named before anything is written; its value come
   expect(JSON.stringify(await readFiles(folder))).not.toContain(value)
 })
 
+test('settings that the file does not name stay, also beside one that it changes', async () => {
+  const { project } = await projectOf({ 'settings.yaml': 'retention: { executions: 30d }\n' })
+  const { workspaceId: workspace_id, operator: as } = workspace
+  const body = { workspace_id, retention: { function_runs: '20d' }, anon: { events: 'none' } }
+  expect(await call('POST', '/v1/services/configure', { as, body })).toMatchObject({ status: 200 })
+  await applied(project)
+  const { body: settings } = await call('GET', `/v1/services?workspace_id=${workspace_id}`, { as })
+  expect(settings).toMatchObject({
+    ...{ retention: { executions: '30d', function_runs: '20d' }, anon: { events: 'none' } },
+  })
+})
+
 test('a case that fails stops everything, and prints its differences', async () => {
   const cases = BOOKINGS['flows/remind.cases.yaml']?.replace('text: At noon', 'text: At night') ?? ''
   const { project } = await projectOf({ ...BOOKINGS, 'flows/remind.cases.yaml': cases })

@@ -109,8 +109,8 @@ async function replaceDraft(
   if (hash('sha256', draft.source) !== remote.sha256 || draft.latest_version !== remote.latest_version)
     throw overtaken
   if (remote.sha256 === file.sha256) return draft
-  const headers = etag === null ? {} : { 'if-match': etag as string }
-  return client.flows.update({ ...at, source: file.source }, { headers }).catch((error: unknown) => {
+  const condition = etag === null ? {} : { if_match: etag as string }
+  return client.flows.update({ ...at, ...condition, source: file.source }).catch((error: unknown) => {
     throw error instanceof TenonError && error.status === 412 ? overtaken : error
   })
 }

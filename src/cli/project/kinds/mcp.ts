@@ -126,15 +126,14 @@ async function write(
       ? { server: await create(place, { slug, ...settings }), etag: null }
       : await requireUnchanged(place, remote)
   const at = { ws, server: server.id }
-  const draft = { ...at, ...draftOf(file) } as Parameters<typeof client.mcpCuration.replace>[0]
+  const condition = etag === null ? {} : { if_match: etag }
+  const draft = { ...at, ...draftOf(file), ...condition } as Parameters<typeof client.mcpCuration.replace>[0]
   if (differing(settingsOf(file), server as unknown as Json).length > 0)
     await client.mcpServers.update({ ...at, ...settings })
   if (differing(draftOf(file), server.curation as Json).length > 0)
-    await client.mcpCuration
-      .replace(draft, { headers: etag === null ? {} : { 'if-match': etag } })
-      .catch((error: unknown) => {
-        throw error instanceof TenonError && error.status === 412 ? overtaken(slug, error) : error
-      })
+    await client.mcpCuration.replace(draft).catch((error: unknown) => {
+      throw error instanceof TenonError && error.status === 412 ? overtaken(slug, error) : error
+    })
   return { id: server.id, ...(await publish(place, at, slug)) }
 }
 

@@ -90,12 +90,26 @@ async function plan(place: Place): Promise<KindPlan> {
   const file = await wanted(place)
   if (Object.keys(file).length === 0) return { steps: [], extras: [], same: 0 }
   const { effective, etag } = await read(place)
-  const leaves = differing(file, effective)
+  const leaves = withSiblings(differing(file, effective), effective)
   const { changes, warnings } =
     leaves.length === 0 ? { changes: [], warnings: [] } : await tried(place, leaves)
   if (changes.length === 0) return { steps: [], extras: [], same: 1 }
   const change = { kind: KIND, name: FILE, action: 'change' as const, differences: [...changes, ...warnings] }
   return { steps: [{ changes: [change], run: () => write(place, leaves, etag) }], extras: [], same: 0 }
+}
+
+/** A request replaces these as a whole, so that it has to have what stays. */
+const REPLACED = ['/retention/', '/tenant/retention/']
+
+function withSiblings(leaves: Leaves, effective: Effective): Leaves {
+  const groups = REPLACED.filter((group) => leaves.some(({ pointer }) => pointer.startsWith(group)))
+  const kept = effective.filter(
+    ({ pointer, source }) =>
+      source !== 'default' &&
+      groups.some((group) => pointer.startsWith(group)) &&
+      !leaves.some((leaf) => leaf.pointer === pointer),
+  )
+  return [...leaves, ...kept]
 }
 
 type Configured = Parameters<Place['client']['services']['configure']>[0]
