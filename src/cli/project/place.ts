@@ -82,7 +82,7 @@ export async function allPages<T>(
 }
 
 /** Runs the work for each item, for few of them at a time. @returns the results in the order of the items */
-export async function eachOf<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+export async function runEach<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   let next = 0
   const worker = async () => {

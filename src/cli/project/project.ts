@@ -22,7 +22,7 @@ const TARGET: Flag = [
 const FOLDER: Flag = ['--folder <path>', 'Folder of the project. Default: this one.']
 const PRUNE: Flag = [
   '--prune',
-  'Delete what the project has made before, and has no more; never documents, objects or secrets.',
+  'Delete resources that the project has created and no longer contains; never documents, objects or secrets.',
 ]
 
 /** Writes a project for the workspace of the settings, with all that it has. */
@@ -119,7 +119,7 @@ const explaining =
 export function projectVerbs(program: Command): void {
   const project = program
     .command('project')
-    .description('Keep a workspace as files, and apply them to others.')
+    .description('Manage a workspace as files, and apply them to others.')
   addVerb(project, 'init <folder>', 'Write a project with all that a workspace has.', explaining(init), [
     WORKSPACE,
   ])
@@ -146,13 +146,16 @@ export function projectVerbs(program: Command): void {
       TARGET,
       FOLDER,
       PRUNE,
-      ['--yes <slug>', 'Do not ask: the slug of the workspace, also for what is lost for ever.'],
+      [
+        '--yes <slug>',
+        'Slug of the workspace. It confirms the plan without a question, also steps that lose data.',
+      ],
     ],
   )
   addVerb(
     project,
     'dev',
-    'Apply each saved change to a workspace for development, and write the types of its collections.',
+    'Update a workspace for development at each saved change, and write the types of its collections.',
     explaining(dev),
     [TARGET, FOLDER],
   )

@@ -1,11 +1,11 @@
-/** What `tenon project apply` asks, writes under conditions, and deletes. */
+/** `tenon project apply`: asks, writes under conditions, and deletes what the project has made. */
 
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { openPlace } from '../../../src/cli/project/place.ts'
 import { carryOut, planProject } from '../../../src/cli/project/plan.ts'
-import { operatorEnv } from '../../support/clients/cli.ts'
+import { operatorEnv, runInEnvironment } from '../../support/clients/cli.ts'
 import {
   BOOKINGS,
   type Files,
@@ -36,6 +36,10 @@ async function applied(project: Project, ...more: string[]): Promise<string> {
   expect(ended, ended.stdout + ended.stderr).toMatchObject({ code: 0 })
   return ended.stdout
 }
+
+/** The workspace and the folder as a command has them. */
+const placeOf = (folder: string) =>
+  runInEnvironment({ env: operatorEnv(workspace), callerDir: folder }, () => openPlace({}))
 
 const flowsOf = async () => {
   const path = `/v1/flows/workspaces/${workspace.workspaceId}/definitions`
@@ -147,16 +151,13 @@ test.each(FOREIGN)(
     const { folder, project } = await projectOf(BOOKINGS)
     await applied(project)
     await writeFiles(folder, CHANGED)
-    for (const [name, value] of Object.entries({ ...operatorEnv(workspace), TENON_CALLER_CWD: folder }))
-      vi.stubEnv(name, value)
-    const place = await openPlace({})
+    const place = await placeOf(folder)
     const plan = await planProject(place)
     expect(plan.changes.length).toBe(5)
     expect(await change()).toMatchObject({ status: expect.toSatisfy((status) => status < 300) })
     await expect(carryOut(place, plan, () => {})).rejects.toThrow(
       new RegExp(`${what}.* was changed by somebody else after the plan was made`, 'i'),
     )
-    vi.unstubAllEnvs()
     await applied(project)
     expect(await project('diff')).toMatchObject({ code: 0 })
   },
@@ -164,12 +165,9 @@ test.each(FOREIGN)(
 
 test('two applies at once: each resource is made once, and the workspace has the project in the end', async () => {
   const { folder, project } = await projectOf(BOOKINGS)
-  for (const [name, value] of Object.entries({ ...operatorEnv(workspace), TENON_CALLER_CWD: folder }))
-    vi.stubEnv(name, value)
-  const place = await openPlace({})
+  const place = await placeOf(folder)
   const plans = [await planProject(place), await planProject(place)]
   const ended = await Promise.allSettled(plans.map((plan) => carryOut(place, plan, () => {})))
-  vi.unstubAllEnvs()
   expect(ended.filter(({ status }) => status === 'rejected').length).toBeGreaterThanOrEqual(1)
   await applied(project)
   expect(await project('diff')).toMatchObject({ code: 0 })

@@ -48,6 +48,19 @@ export function runCommand(args: readonly string[], options: CommandOptions): Pr
   return ended
 }
 
+/** Runs work of the CLI that is no command in the environment of one. */
+export function runInEnvironment<T>({ env, callerDir }: CommandOptions, work: () => Promise<T>): Promise<T> {
+  const ended = lastCommand.then(async () => {
+    const before = process.env
+    process.env = { ...env, TENON_CALLER_CWD: callerDir ?? process.cwd() }
+    return work().finally(() => {
+      process.env = before
+    })
+  })
+  lastCommand = ended.catch(() => {})
+  return ended
+}
+
 /** Thrown by `process.exit`, which commander calls after help and usage errors. */
 class Exit extends Error {}
 

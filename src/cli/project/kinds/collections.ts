@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { TenonError } from '../../../../client/src/index.ts'
 import { requireDistinct, requireName } from '../folder.ts'
-import { allPages, eachOf, type Place } from '../place.ts'
+import { allPages, type Place, runEach } from '../place.ts'
 import { valueIn, withValue } from '../yaml-text.ts'
 import {
   type Change,
@@ -50,7 +50,7 @@ async function parse({ folder }: Place): Promise<Map<string, Declaration>> {
     throw new Error(
       `${KIND} has ${names.length} files. A workspace has at most ${COUNT_MAX} declared collections.`,
     )
-  const read = await eachOf(names, async (name) => {
+  const read = await runEach(names, async (name) => {
     const value = valueIn((await folder.read(fileOf(name))) ?? '', fileOf(name))
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       throw new Error(`${fileOf(name)}: write the members of a declaration, such as schema.`)
@@ -93,7 +93,7 @@ async function plan(place: Place): Promise<KindPlan> {
     if (step !== undefined) steps.push(step)
   }
   const changed = steps.reduce((sum, { changes }) => sum + changes.length, 0)
-  return { steps, extras: await extrasOf(place, files, remotes), same: files.size - changed }
+  return { steps, extras: await findExtras(place, files, remotes), same: files.size - changed }
 }
 
 /** The body of a request has at most 1 MiB. */
@@ -191,7 +191,7 @@ async function apply(
 }
 
 /** Those first that others refer to: they are deleted last. */
-async function extrasOf(
+async function findExtras(
   { client, workspace }: Place,
   files: ReadonlyMap<string, unknown>,
   remotes: ReadonlyMap<string, Declaration>,

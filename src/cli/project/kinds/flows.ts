@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import { TenonError } from '../../../../client/src/index.ts'
 import { testFlow } from '../../flows/simulate.ts'
 import { requireDistinct, requireName } from '../folder.ts'
-import { allPages, eachOf, type Place } from '../place.ts'
+import { allPages, type Place, runEach } from '../place.ts'
 import { valueIn } from '../yaml-text.ts'
 import {
   type Difference,
@@ -37,7 +37,7 @@ const fileOf = (name: string): string => `${KIND}/${name}.yaml`
 
 async function parse({ folder }: Place): Promise<Map<string, Local>> {
   const names = await folder.names(KIND, [CASES])
-  const read = await eachOf(names, async (name) => {
+  const read = await runEach(names, async (name) => {
     const source = (await folder.read(fileOf(name))) ?? ''
     const definition = valueIn(source, fileOf(name)) as { document?: { name?: unknown } } | null
     const own = definition?.document?.name
@@ -53,7 +53,7 @@ async function parse({ folder }: Place): Promise<Map<string, Local>> {
 async function read(place: Place): Promise<Map<string, Remote>> {
   const ws = place.workspace.id
   const list = await allPages((page) => place.client.flows.list({ ...page, ws }))
-  const remotes = await eachOf(list, (one) => withHash(place, one))
+  const remotes = await runEach(list, (one) => withHash(place, one))
   return new Map(remotes.map((one) => [one.name, one]))
 }
 
@@ -147,7 +147,7 @@ async function pull(place: Place): Promise<Pulled> {
   const remotes = await read(place)
   requireDistinct(KIND, [...remotes.keys()])
   const pulled = { files: [] as string[], notes: [] as string[] }
-  await eachOf([...remotes], async ([name, { id, sha256, isPublished }]) => {
+  await runEach([...remotes], async ([name, { id, sha256, isPublished }]) => {
     const file = `${KIND}/${requireName(name, KIND)}.yaml`
     if (!isPublished)
       pulled.notes.push(`The draft of the flow ${name} is not published; ${file} has the draft.`)

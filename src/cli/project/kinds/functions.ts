@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { TenonError } from '../../../../client/src/index.ts'
 import { type Bundle, bundleFunction } from '../../functions/bundle.ts'
 import { requireDistinct, requireName } from '../folder.ts'
-import { allPages, eachOf, type Place } from '../place.ts'
+import { allPages, type Place, runEach } from '../place.ts'
 import { valueIn, withValue } from '../yaml-text.ts'
 import {
   type Difference,
@@ -51,7 +51,7 @@ const configFile = (name: string): string => `${KIND}/${name}.yaml`
 const isShared = (name: string): boolean => /^_|^node_modules$|\.d\.ts$|\.json$|\.md$/.test(name)
 
 /** The paths of functions by their names. */
-async function pathsOf({ folder }: Place): Promise<Map<string, string>> {
+async function findPaths({ folder }: Place): Promise<Map<string, string>> {
   const found = new Map<string, string>()
   for (const { name: entry, isFolder } of await folder.list(KIND)) {
     if (isShared(entry) || (!isFolder && entry.endsWith('.yaml'))) continue
@@ -82,11 +82,11 @@ async function readLocal(place: Place, name: string, path: string): Promise<Loca
 }
 
 async function parse(place: Place): Promise<Map<string, Local>> {
-  const paths = await pathsOf(place)
+  const paths = await findPaths(place)
   const configs = (await place.folder.list(KIND)).flatMap(({ name }) => name.match(/^(.*)\.yaml$/)?.[1] ?? [])
   const stray = configs.find((name) => !paths.has(name))
   if (stray !== undefined) throw new Error(`${configFile(stray)} is the configuration of no function.`)
-  const read = await eachOf(
+  const read = await runEach(
     [...paths],
     async ([name, path]) => [name, await readLocal(place, name, path)] as const,
   )
@@ -183,7 +183,7 @@ async function pull(place: Place): Promise<Pulled> {
   const [files, remotes] = await Promise.all([parse(place), read(place)])
   requireDistinct(KIND, [...remotes.keys()])
   const pulled = { files: [] as string[], notes: [] as string[] }
-  await eachOf([...remotes], ([name, remote]) =>
+  await runEach([...remotes], ([name, remote]) =>
     pullOne(place, { name, remote, file: files.get(name) }, pulled),
   )
   return pulled

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { TenonError } from '../../../../client/src/index.ts'
 import { requireDistinct, requireName } from '../folder.ts'
-import { allPages, eachOf, type Place } from '../place.ts'
+import { allPages, type Place, runEach } from '../place.ts'
 import { valueIn, withValue } from '../yaml-text.ts'
 import {
   type Difference,
@@ -36,7 +36,7 @@ const fileOf = (slug: string): string => `${KIND}/${slug}.yaml`
 
 async function parse({ folder }: Place): Promise<Map<string, Json>> {
   const slugs = await folder.names(KIND)
-  const read = await eachOf(slugs, async (slug) => {
+  const read = await runEach(slugs, async (slug) => {
     const value = valueIn((await folder.read(fileOf(slug))) ?? '', fileOf(slug))
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       throw new Error(`${fileOf(slug)}: write the members of a server: name and tools.`)

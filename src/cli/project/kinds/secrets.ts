@@ -11,14 +11,14 @@ const KIND = 'secrets'
 const variableOf = (name: string): string =>
   `TENON_SECRET_${name.toUpperCase().replaceAll(/[^A-Z0-9_]/g, '_')}`
 
-async function namesOf({ client, workspace }: Place): Promise<Set<string>> {
+async function readNames({ client, workspace }: Place): Promise<Set<string>> {
   const list = await allPages((page) => client.flowSecrets.list({ ...page, ws: workspace.id }))
   return new Set(list.map(({ name }) => name))
 }
 
 async function plan(place: Place): Promise<KindPlan> {
   const { secrets = [] } = place.manifest
-  const known = secrets.length === 0 ? new Set<string>() : await namesOf(place)
+  const known = secrets.length === 0 ? new Set<string>() : await readNames(place)
   const missing = secrets.filter((name) => !known.has(name))
   return {
     steps: missing.map((name) => stepOf(place, name)),
@@ -37,7 +37,7 @@ function stepOf(place: Place, name: string): Step {
       { kind: KIND, name, action: 'create', differences: [{ detail, ...(!value && { isBlocked: true }) }] },
     ],
     run: async () => {
-      if ((await namesOf(place)).has(name)) throw new Overtaken(`The secret ${name}`)
+      if ((await readNames(place)).has(name)) throw new Overtaken(`The secret ${name}`)
       await client.flowSecrets.set({ ws: workspace.id, name, value })
       return [{ kind: KIND, name, id: name, isNew: true, warnings: [] }]
     },
@@ -46,7 +46,7 @@ function stepOf(place: Place, name: string): Step {
 
 async function pull(place: Place): Promise<Pulled> {
   const { folder, manifest } = place
-  const names = [...new Set([...(manifest.secrets ?? []), ...(await namesOf(place))])]
+  const names = [...new Set([...(manifest.secrets ?? []), ...(await readNames(place))])]
   if (names.length === (manifest.secrets ?? []).length) return { files: [], notes: [] }
   const text = withValue(await folder.read(MANIFEST), { ...manifest, secrets: names }, MANIFEST)
   const isWritten = await folder.write(MANIFEST, text)
