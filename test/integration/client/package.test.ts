@@ -72,7 +72,7 @@ test('the command line without servers: installed in another folder, it calls th
   const tenon = (...args: readonly string[]) =>
     run(process.execPath, [join(app, 'node_modules/@tenon/cli/tenon.mjs'), ...args], {
       cwd: app,
-      env: { PATH: process.env['PATH'], HOME: app, ...operatorEnv(workspace) },
+      env: { PATH: process.env['PATH'], HOME: app, ...operatorEnv(workspace), TENON_CALLER_CWD: app },
     })
   expect((await tenon('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
   await writeFile(
