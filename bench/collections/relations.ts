@@ -90,11 +90,10 @@ export async function relations(started: Started): Promise<void> {
     process.stdout.write(`${ITEMS} items of ${ORDERS} orders, ${ITEMS} notes\n`)
     const peer = await peerOf(started, workspace)
     for (const [title, one] of Object.entries(CASES)) {
-      const works = {
+      const { bare } = one
+      const works: Works = {
         ...requestsOf(one, workspace, { lanes: 1, peer }),
-        ...(one.bare !== undefined && {
-          'bare statement': () => pool.query(one.bare ?? '', [workspace.workspaceId]),
-        }),
+        ...(bare !== undefined && { 'bare statement': () => pool.query(bare, [workspace.workspaceId]) }),
       }
       await check(title, works)
       printFigures(title, await interleaved(ROUNDS, works))

@@ -23,7 +23,7 @@ const queriesOf = (items: number, id: string) => {
     'filter by an index and a field': `orders/documents?${some}&status=eq.paid`,
     'orders of customers with a plan': `orders/documents?${some}&customer.plan=eq.pro`,
     'expand customer and 5 items': `orders/documents?${some}&expand=customer(name),items(position,price;order=position;size=5)`,
-    [`count ${RANGE} orders`]: `orders/documents?${range}&page[size]=1&count=exact`,
+    [`count ${RANGE} orders`]: `orders/documents?${range}&order=amount&page[size]=1&count=exact`,
     [`sum ${RANGE} orders by status`]: `orders/aggregate?select=status,n:count(),total:amount.sum()&${range}`,
     'best 20 of 100 notes by a word': 'notes/documents?_search=wfts.topic7&order=_score.desc&page[size]=20',
     '20 of 100 notes by a word': 'notes/documents?_search=wfts.topic7&order=id&page[size]=20',

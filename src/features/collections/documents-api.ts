@@ -17,7 +17,7 @@ import { OPERATORS_TYPE, OperatorsBody, readOperators } from './operators.ts'
 import { readDocumentPage } from './page.ts'
 import { readBodyFilter } from './query/body.ts'
 import { takeBodyDistance, takeDistance } from './query/distance.ts'
-import { ALL } from './query/filter.ts'
+import { ALL, BY_ID } from './query/filter.ts'
 import { takeBodyNear, takeNear } from './query/near.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import {
@@ -33,8 +33,16 @@ import { readFilters } from './query/url.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import { readBodyExpand, readExpand } from './references/expand-syntax.ts'
 import { withRelated } from './references/related.ts'
-import { withSelected } from './references/selected.ts'
-import { documentNotFound, etagOf, type Written } from './store.ts'
+import { oneOf } from './references/targets.ts'
+import {
+  type Branch,
+  type BranchFound,
+  type Collection,
+  documentNotFound,
+  etagOf,
+  type Stored,
+  type Written,
+} from './store.ts'
 import { checkSelected } from './typed-query.ts'
 import { write } from './write.ts'
 
@@ -199,22 +207,42 @@ export const getDocument = workspaceOperation({
   },
   run: async (scope, { name, id, select, expand }) => {
     const wanted = { selection: readSelection(select, 'query'), expand: readExpand(expand) }
-    return withRelated(scope, { name, rights: ['read'], filter: ALL }, async (collection, inside) => {
-      const { selection, expand: expansions } = withSelected(wanted, collection)
+    const reading = { name, rights: ['read'], filter: ALL, wanted } as const
+    return withRelated(scope, reading, async (collection, inside, _, { selection, branches }) => {
       checkSelected([...(selection?.keys() ?? [])], collection.declared)
-      const documents = await collection.store.read(inside, [{ collection, id: documentId(id) }])
-      const [stored] = documents
+      const of = documentId(id)
+      const { stored, found } = await (branches.length === 0
+        ? readOne(inside, collection, of)
+        : readExpanded(inside, collection, { id: of, branches }))
       if (stored === undefined) throw documentNotFound()
       const document = project(toDocument(stored), selection)
-      if (expansions.length === 0) return { document, version: stored.version }
-      const [expanded] = await expandDocuments(inside, collection, {
-        documents: [stored],
-        expand: expansions,
-      })
+      if (branches.length === 0) return { document, version: stored.version }
+      const [expanded] = await expandDocuments(inside, { documents: [stored], branches, found })
       return { document: withExpanded(document, expanded), version: stored.version }
     })
   },
 })
+
+interface OneFound {
+  readonly stored: Stored | undefined
+  readonly found?: readonly BranchFound[] | undefined
+}
+
+async function readOne(scope: WorkspaceScope, collection: Collection, id: string): Promise<OneFound> {
+  const [stored] = await collection.store.read(scope, [{ collection, id }])
+  return { stored }
+}
+
+/** As a list of one document, since a store finds its branches with that. */
+async function readExpanded(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { id, branches }: { readonly id: string; readonly branches: readonly Branch[] },
+): Promise<OneFound> {
+  const query = { filter: oneOf('id', [id]), order: BY_ID, limit: 1, expand: { branches, documents: 1 } }
+  const { rows, found } = await collection.store.list(scope, collection, query)
+  return { stored: rows[0], found }
+}
 
 export const listDocuments = workspaceOperation({
   name: 'collection.list',
@@ -409,7 +437,7 @@ export const patchDocument = workspaceOperation({
     ...REPLY,
   },
   run: (scope, { name, id, document, operators, ...when }) => {
-    if ((document === undefined) === (operators === undefined)) throw oneOf()
+    if ((document === undefined) === (operators === undefined)) throw needsOne()
     const { data, version } = fieldsFor(id, document ?? {})
     const on = { collection: name, id: documentId(id), ifVersions: versionsFor(when, version) }
     if (operators === undefined) return change(scope, { op: 'merge', ...on, data })
@@ -417,7 +445,7 @@ export const patchDocument = workspaceOperation({
   },
 })
 
-const oneOf = () =>
+const needsOne = () =>
   new Problem('validation_failed', {
     detail: 'A change takes either a patch of the document or operators.',
     errors: [{ in: 'body', name: 'document', pointer: '', detail: 'is required' }],

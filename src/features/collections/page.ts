@@ -19,7 +19,6 @@ import { requireIndexes } from './query-indexes.ts'
 import { expandDocuments, withExpanded } from './references/expand.ts'
 import type { Expansion } from './references/expand-syntax.ts'
 import { withRelated } from './references/related.ts'
-import { withSelected } from './references/selected.ts'
 import { inLine } from './scans.ts'
 import { type Count, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
@@ -67,24 +66,24 @@ export async function readDocumentPage(
   }
   // Before the documents are read: a change that they do not show yet comes after it, and one that they show may come again.
   const position = request.position === true ? await eventsIn(scope).position() : undefined
+  const wanted = { selection: request.selection, expand: request.expand ?? [] }
   const { documents, rows, total, expanded, selection, approximate } = await withRelated(
     scope,
-    { name, rights: ['read'], filter },
-    async (collection, inside, bound) => {
+    { name, rights: ['read'], filter, wanted },
+    async (collection, inside, bound, { selection, branches }) => {
       if (position !== undefined) requireChanges(collection)
       requireIndexes(collection, query)
-      const { selection, expand } = withSelected(
-        { selection: request.selection, expand: request.expand ?? [] },
-        collection,
-      )
       const selected = selection && { selected: [...selection.keys()] }
-      const typed = applyDeclaration({ ...query, ...selected, filter: bound }, collection.declared)
+      const expand = branches.length === 0 ? undefined : { expand: { branches, documents: size } }
+      const typed = applyDeclaration({ ...query, ...selected, ...expand, filter: bound }, collection.declared)
       const found = await inLine(inside, collection, typed, () =>
         collection.store.list(inside, collection, typed),
       )
       const documents = found.rows.slice(0, size)
       const expanded =
-        expand.length === 0 ? undefined : await expandDocuments(inside, collection, { documents, expand })
+        branches.length === 0
+          ? undefined
+          : await expandDocuments(inside, { documents, branches, found: found.found })
       return { ...found, documents, expanded, selection }
     },
   )

@@ -32,7 +32,7 @@ export function withCollection<T>(
 /**
  * Runs work in several collections. Cached declarations may be some seconds old: if the database rejects the work because
  * of that, the declarations are read again and the work is repeated. The rejected attempt had no effect.
- * @param rightsByName the rights that the caller needs, by the collection's name
+ * @param rightsByName the rights that the caller needs, by the collection's name; `work` may add those that it reaches
  * @param work gets the scope that its statements have to use: the caller's, with the values that the rules look up
  * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
@@ -65,7 +65,7 @@ const ATTEMPTS_MAX = 10
 
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
 
-/** The scope with the lookups of the collections for its user. @returns the same scope if there are none */
+/** The scope with the lookups of the collections for its user, besides those it has. @returns the same scope if there are none */
 export async function resolveLookups(
   scope: WorkspaceScope,
   names: readonly string[],
@@ -74,7 +74,9 @@ export async function resolveLookups(
   if (role !== 'user' || user === undefined) return scope
   const lookups: Record<string, LookupResult> = {}
   for (const name of names) Object.assign(lookups, await lookupsFor(asService(scope), name, user))
-  return Object.keys(lookups).length === 0 ? scope : withLookups(scope, lookups)
+  return Object.keys(lookups).length === 0
+    ? scope
+    : withLookups(scope, { ...scope.actor.lookups, ...lookups })
 }
 
 /** The values that the rules of a collection look up for a user. @param service scope with the rights of a service key */

@@ -85,9 +85,34 @@ export interface Query {
   readonly search?: ShownSearch
   /** Gives the order instead of `order`, and leaves out documents without a place. */
   readonly distance?: Distance
+  /** Requests what references lead to from the first `documents`. A store that does not find it in the same round trip leaves it out. */
+  readonly expand?: { readonly branches: readonly Branch[]; readonly documents: number }
 }
 
 export type Count = 'exact' | 'estimated'
+
+/** The documents at the other end of a reference. */
+export interface Branch {
+  /** `one`: the document that is referred to; `many`: those that refer to a document; `count`: their number. */
+  readonly kind: 'one' | 'many' | 'count'
+  /** The field of the reference: in the documents that are expanded for `one`, else in those of the branch. */
+  readonly field: string
+  /** Of the documents of the branch. */
+  readonly collection: Collection
+  /** Typed; `limit` is that of documents for each. */
+  readonly query: Query
+  readonly below: readonly Branch[]
+}
+
+/** What a branch has found. */
+export interface BranchFound {
+  /** `value`: the id of the document that each is found for; for `one`, of itself. */
+  readonly documents: readonly { readonly value: string; readonly stored: Stored }[]
+  /** By the ids of the documents that are expanded; those without any may be missing. */
+  readonly counts: ReadonlyMap<string, number>
+  /** Of the branches below, in their order. */
+  readonly below: readonly BranchFound[]
+}
 
 /** A field that is compared in a format, and the canonical texts to compare it with. */
 export interface By {
@@ -279,6 +304,8 @@ export interface Store {
     total?: number
     /** True if more documents match than were ordered by their scores. */
     approximate?: true
+    /** By branch of `expand`. @throws nothing for too many: at most one more than `expandedDocumentsMax` are read for each */
+    found?: readonly BranchFound[]
   }>
   /** Without groups, one row for all documents. @throws Problem `not_supported`, `query_too_costly` or `number_unsafe` */
   aggregate(scope: WorkspaceScope, collection: Collection, query: AggregateQuery): Promise<GroupRow[]>

@@ -304,6 +304,62 @@ test('many branches, a long text: refused before anything is read', async () => 
   expect([long.status, long.body.code]).toEqual([400, 'validation_failed'])
 })
 
+test('pages of every order, and behind a cursor: expand shows the same of each document', async () => {
+  const [places, visits] = [unique('places'), unique('visits')]
+  await declare(places, {
+    schema: { properties: { name: text, lat: { type: 'number' }, lng: { type: 'number' }, visit_id: uuid } },
+    ...{ search: { fields: { name: 'A' }, language: 'english' }, trigram: ['name'], geo: ['lat', 'lng'] },
+  })
+  await declare(visits, {
+    schema: { properties: { name: text, n: { type: 'integer' }, place_id: uuid } },
+    references: [{ field: 'place_id', collection: places, inverse: 'visits' }],
+  })
+  for (const [n, name] of ['garden one', 'garden two', 'garden three'].entries()) {
+    await add(places, name, { lat: 52 + n, lng: 13 })
+    for (const k of [1, 2]) await add(visits, `${name} ${k}`, { place_id: idOf(name), n: k })
+  }
+  const expand = `expand=${encodeURIComponent('visits(name,place(name);order=n.desc)')}&select=id,name`
+  const ask = async (query: string) => {
+    const { status, body } = await list(`${query}&${expand}`, workspace.service, places)
+    expect([query, status, body.detail]).toEqual([query, 200, undefined])
+    return body
+  }
+  const { data: plain } = await ask('order=name')
+  const visit = (name: string, k: number) => ({
+    name: `${name} ${k}`,
+    _expand: { place: { name } },
+  })
+  expect(plain).toMatchObject(
+    ['garden one', 'garden three', 'garden two'].map((name) => ({
+      name,
+      _expand: { visits: [visit(name, 2), visit(name, 1)] },
+    })),
+  )
+  const shown = new Map(plain.map((one: { id: string; _expand: object }) => [one.id, one._expand]))
+  const orders = [
+    '_search=wfts.garden',
+    '_search=wfts.garden&order=_score.desc',
+    'name=near.garden',
+    'order=_distance(52,13)',
+    'order=lat.desc&count=exact',
+    'order=lat.desc&count=estimated',
+  ]
+  for (const order of orders) {
+    const { data } = await ask(order)
+    expect([order, data.map((one: { _expand: object }) => one._expand)]).toEqual([
+      order,
+      data.map((one: { id: string }) => shown.get(one.id)),
+    ])
+    expect([order, data.length]).toEqual([order, 3])
+  }
+  let after = ''
+  for (const [name] of [['garden three'], ['garden two'], ['garden one']]) {
+    const { data, page } = await ask(`order=lat.desc&page[size]=1${after}`)
+    expect(data).toMatchObject([{ name, _expand: shown.get(idOf(String(name))) }])
+    after = `&page[after]=${page.next}`
+  }
+})
+
 test('one document, expanded: has no tag, since its version says nothing of the others', async () => {
   const path = at(posts, idOf('p1'))
   const plain = await call('GET', path, { as: workspace.service })

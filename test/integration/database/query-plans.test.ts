@@ -100,8 +100,12 @@ class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
   async batch(context: SessionContext, statements: readonly Sql[]) {
-    for (const statement of statements.filter(({ text }) => /from tenon(_data\.|\.documents)/.test(text))) {
-      const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
+    for (const [index, statement] of statements.entries()) {
+      if (!/from tenon(_data\.|\.documents)/.test(statement.text)) continue
+      // A statement may use what those before it leave in the transaction.
+      const before = statements.slice(0, index)
+      const rows = await parts.database.batch(context, [...before, sql`explain (format json) ${statement}`])
+      const [row] = rows.at(-1) ?? []
       const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
       const [{ Plan }] = explained
       this.plans.push(Plan)

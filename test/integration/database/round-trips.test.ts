@@ -60,6 +60,36 @@ test.each(['undeclared', 'declared'])('round trips: simple request, %s collectio
   expect(costs).toEqual(Object.fromEntries(Object.keys(costs).map((what) => [what, 1])))
 })
 
+test('round trips: documents with others at the other end of references, two levels: one', async () => {
+  const { operator: as, workspaceId: workspace_id } = workspace
+  const declare = async (collection: string, body: object) => {
+    const declared = { workspace_id, collection, store: 'relational', ...body }
+    expect((await call('POST', '/v1/schemas', { as, body: declared })).status).toBe(201)
+  }
+  const [name, uuid] = [{ type: 'string' }, { type: 'string', format: 'uuid' }]
+  await declare('authors', { schema: { properties: { name } } })
+  await declare('books', {
+    schema: { properties: { name, author_id: uuid } },
+    references: [{ field: 'author_id', collection: 'authors', inverse: 'books' }],
+  })
+  const documents = '/v1/collections/authors/documents'
+  const { id } = await ask('POST', documents, { name: 'a' })
+  for (const title of ['b', 'c', 'd'])
+    await ask('POST', '/v1/collections/books/documents', { name: title, author_id: id })
+  const paths = [
+    `${documents}?expand=books(author(books(count));size=2)`,
+    `${documents}/${id}?expand=books(author())`,
+    '/v1/collections/books/documents?select=name,author.name&order=name&page[size]=1&count=exact',
+  ]
+  for (const path of paths) {
+    await ask('GET', path)
+    expect([path, await tripsOf('GET', path)]).toEqual([path, 1])
+  }
+  const { page } = await ask('GET', paths[2] ?? '')
+  const next = await ask('GET', `${paths[2]}&page[after]=${page.next}`)
+  expect(next.data).toMatchObject([{ name: 'c', _expand: { author: { name: 'a' } } }])
+})
+
 test('round trips: merge patch, which reads before it writes: two', async () => {
   const documents = '/v1/collections/undeclared/documents'
   const { id } = await ask('POST', documents, { n: 1 })

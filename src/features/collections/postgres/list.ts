@@ -7,10 +7,11 @@ import type { Filter } from '../query/filter.ts'
 import type { Near } from '../query/near.ts'
 import { indexOf } from '../query-indexes.ts'
 import type { Index } from '../schemas/api-types.ts'
-import { type Collection, joinedCollection, type Query, type Stored } from '../store.ts'
+import { type BranchFound, type Collection, joinedCollection, type Query, type Stored } from '../store.ts'
 import { type Column, comparedText, compileAfter, compileOrder } from './compile.ts'
 import { matching } from './condition.ts'
 import { nearestRows } from './distance.ts'
+import { type Expanding, expandingOf, foundIn } from './expand.ts'
 import { type CompiledSearch, found, searchIn } from './search.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 
@@ -19,6 +20,7 @@ interface Found<Row> {
   readonly rows: Row[]
   readonly total?: number
   readonly approximate?: true
+  readonly found?: readonly BranchFound[]
 }
 
 /** The documents of a page. @throws Problem `not_supported` if too many would be searched without an index */
@@ -38,12 +40,16 @@ export async function listRows(
     return { rows: rows.map((row) => ({ ...toStored(table, row), ...searched?.highlightOf(row) })) }
   }
   const few = searched && !query.search?.byScore ? await fewRows(scope, shown, where, query) : undefined
+  // The statements of other orders name their columns themselves.
+  const isPlain = searched === undefined && query.near === undefined
+  const expanding = isPlain && query.expand ? expandingOf(collection, shown, query.expand) : undefined
   const { rows, ...counted } =
     few ??
     (await rowsAndTotal(scope, collection, query, {
-      page: statementOf(shown, where, query, { searched, collection }),
+      page: statementOf(expanding?.table ?? shown, where, query, { searched, collection }),
       counted: (most) => countOf(name, where, most),
       planned: planned(name, where),
+      expanding,
     }))
   return {
     ...counted,
@@ -103,23 +109,30 @@ interface Statements {
   readonly page: Sql
   readonly counted: (most?: number) => Sql
   readonly planned: Sql
+  readonly expanding: Expanding | undefined
 }
 
 async function rowsAndTotal(
   scope: WorkspaceScope,
   collection: Collection,
   { filter, count }: Query,
-  { page, counted, planned }: Statements,
+  { page, counted, planned, expanding }: Statements,
 ): Promise<Found<TableRow>> {
-  if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
   // An estimate of the shared table would reveal documents of other tenants, one under a rule those of other users.
   const isOpen = [collection, ...joinedIn(filter)].every(
     ({ declared, permissions }) => declared !== undefined && permissions.read === true,
   )
   const guess = count === 'estimated' && isOpen
-  const counts = guess ? [counted(COLLECTION_LIMITS.exactCountMax), planned] : [counted()]
-  const [rows = [], [all] = [], [plan] = []] = await scope.batch(page, ...counts)
-  return { rows: rows as unknown as TableRow[], total: totalOf(Number(all?.['n']), plan) }
+  const exact = count === undefined ? [] : [counted()]
+  const counts = guess ? [counted(COLLECTION_LIMITS.exactCountMax), planned] : exact
+  const own = expanding?.keep(page) ?? page
+  const [rows = [], ...others] = await scope.batch(own, ...counts, ...(expanding?.statements ?? []))
+  const [[all] = [], [plan] = []] = others.slice(0, counts.length)
+  return {
+    rows: foundIn(rows as unknown as TableRow[]),
+    ...(count !== undefined && { total: totalOf(Number(all?.['n']), plan) }),
+    ...(expanding !== undefined && { found: expanding.read(others.slice(counts.length)) }),
+  }
 }
 
 /** The collections that a filter reaches by references. */

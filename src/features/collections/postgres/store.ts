@@ -8,7 +8,6 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
-import type { Filter } from '../query/filter.ts'
 import { admits } from '../rules/permissions.ts'
 import { withoutExpiry } from '../schemas/declaration-cache.ts'
 import {
@@ -25,8 +24,8 @@ import {
   type Written,
 } from '../store.ts'
 import { compileAggregate } from './aggregate.ts'
-import { compileOrder } from './compile.ts'
 import { matching, readRule } from './condition.ts'
+import { countStatement, type EachRow, eachStatement, toCounts, toEach } from './each.ts'
 import { expiredAmong, removeExpired } from './expired.ts'
 import { listRows } from './list.ts'
 import { found, searchIn } from './search.ts'
@@ -86,22 +85,14 @@ export const postgresStore: Store = {
     return n > limit ? undefined : rows.map((row) => row.value)
   },
 
-  listEach: async (scope, collection, { filter, order, limit, by, most }) => {
-    const table = tableOf(collection)
-    const sorted = compileOrder(order, table.resolve)
-    const rows = await scope.rows<TableRow & { value_of_each: string }>(sql`
-      select each_value as value_of_each, found.* from ${valuesOf(by)} cross join lateral (
-        select ${table.row}, row_number() over (order by ${sorted}) as row_of_each from ${table.name}
-        where ${matchingEach(collection, filter, by)} order by ${sorted} limit ${limit}) found
-      order by number_of_each, row_of_each limit ${most}`)
-    return rows.map((row) => ({ value: row.value_of_each, stored: toStored(table, row) }))
+  listEach: async (scope, collection, { by, most, ...query }) => {
+    const rows = await scope.rows<EachRow>(eachStatement(collection, query, { by, values: listed(by), most }))
+    return rows.map((row) => toEach(collection, row))
   },
 
   countEach: async (scope, collection, { filter, by }) => {
-    const rows = await scope.rows<{ value_of_each: string; n: string }>(sql`
-      select each_value as value_of_each, n from ${valuesOf(by)} cross join lateral
-        (select count(*) as n from ${tableOf(collection).name} where ${matchingEach(collection, filter, by)}) found`)
-    return new Map(rows.map((row) => [row.value_of_each, Number(row.n)]))
+    const rows = await scope.rows<EachRow>(countStatement(collection, filter, { by, values: listed(by) }))
+    return toCounts(rows)
   },
 
   aggregate: async (scope, collection, query) => {
@@ -158,15 +149,7 @@ export const postgresStore: Store = {
   },
 }
 
-const valuesOf = ({ values }: By): Sql =>
-  sql`unnest(${textArray(values)}::text[]) with ordinality as each (each_value, number_of_each)`
-
-/** The condition of those documents of the caller that have the value. */
-function matchingEach(collection: Collection, filter: Filter, { path, as }: By): Sql {
-  const column = tableOf(collection).resolve(path, as)
-  const value = column.type === 'uuid' ? sql`each_value::uuid` : sql`each_value`
-  return sql`${column.sql} = ${value} and ${matching(collection, filter)}`
-}
+const listed = ({ values }: By): Sql => sql`${textArray(values)}`
 
 /** Makes all changes or none. @param keep ends the claim of the request in the same transaction */
 async function makeAll(

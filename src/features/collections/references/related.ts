@@ -4,12 +4,16 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
 import { COLLECTION_LIMITS } from '../limits.ts'
 import { type Filter, type Join, type Path, pathText } from '../query/filter.ts'
-import { resolveCollection, withCollection, withCollections } from '../resolve-store.ts'
+import type { Selection } from '../query/order-and-selection.ts'
+import { resolveCollection, resolveLookups, withCollections } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
+import { requireCollectionRights } from '../rules/permissions.ts'
 import type { Collection } from '../store.ts'
 import { applyDeclaration, declaredNames } from '../typed-query.ts'
 import { isAcrossStores, readJoined } from './across-stores.ts'
 import { type Branch, findBranch, findReferences, MovedReference, requireDeclared } from './branches.ts'
+import { type OpenBranch, openBranches } from './open-branches.ts'
+import { type Selected, withSelected } from './selected.ts'
 
 type Related = Extract<Filter, { kind: 'related' }>
 
@@ -18,13 +22,15 @@ interface Reading {
   /** The rights that the caller needs in the collection itself. */
   readonly rights: readonly Right[]
   readonly filter: Filter
+  /** By default all fields, and no other documents. */
+  readonly wanted?: Selected
 }
 
 /**
  * Runs work in one collection as {@link withCollection} does. Its filter may be on other documents: `comments=some.(status.eq.open)`,
- * or `customer.plan=eq.pro` for a reference to one document.
- * @param work gets the filter with the collections that it reaches, and a scope with the values that their rules look up
- * @throws Problem `forbidden`, also for a collection that the filter reaches; `filter_invalid` for a name that is no reference
+ * or `customer.plan=eq.pro` for a reference to one document; and it may return others with its own.
+ * @param work gets the filter and the branches with the collections that they reach, and a scope with the values that their rules look up
+ * @throws Problem `forbidden`, also for a collection that is reached; `filter_invalid` or `expand_invalid` for a name that is no reference
  */
 export async function withRelated<T>(scope: WorkspaceScope, reading: Reading, work: Work<T>): Promise<T> {
   let cause: unknown
@@ -45,28 +51,29 @@ export async function withRelated<T>(scope: WorkspaceScope, reading: Reading, wo
 /** Collections are renamed by hand, so no request meets several renamings. */
 const ATTEMPTS_MAX = 3
 
-type Work<T> = (collection: Collection, inside: WorkspaceScope, filter: Filter) => Promise<T>
+type Work<T> = (
+  collection: Collection,
+  inside: WorkspaceScope,
+  filter: Filter,
+  shown: { readonly selection: Selection | undefined; readonly branches: readonly OpenBranch[] },
+) => Promise<T>
+
+const ALL_FIELDS: Selected = { selection: undefined, expand: [] }
 
 function withRelatedOnce<T>(
   scope: WorkspaceScope,
-  { name, rights, filter }: Reading,
+  { name, rights, filter, wanted = ALL_FIELDS }: Reading,
   work: Work<T>,
 ): Promise<T> {
-  return withCollection(scope, name, rights, async (collection, inside) => {
-    if (!mayReachOthers(filter, collection)) return work(collection, inside, filter)
-    const reached = new Map([[name, rights]])
-    const find = (other: string) => {
-      reached.set(other, reached.get(other) ?? ['read'])
-      return resolveCollection(inside, other)
-    }
-    const finder = new Binder(inside, find)
-    await finder.bind(filter, collection, 0)
-    if (!finder.reachesOthers) return work(collection, inside, filter)
-    return withCollections(scope, reached, async (at, together) => {
-      const own = at(name)
-      const bound = await new Binder(together, at, { reads: true }).bind(filter, own, 0)
-      return work(own, together, bound)
-    })
+  // Those that are reached are added, so that their declarations are read again, too, if the database rejects the work.
+  const reached = new Map([[name, rights]])
+  return withCollections(scope, reached, async (at, inside) => {
+    const collection = at(name)
+    const reach = new Reach(inside, collection, reached)
+    const bound = mayReachOthers(filter, collection) ? await reach.bind(filter, collection) : filter
+    const { selection, expand } = withSelected(wanted, collection)
+    const branches = await openBranches(reach, collection, expand)
+    return work(collection, reach.scope, bound, { selection, branches })
   })
 }
 
@@ -80,26 +87,47 @@ function mayReachOthers(filter: Filter, collection: Collection): boolean {
 const referenceAt = ([name, ...below]: Path, { declared }: Collection) =>
   below.length === 0 ? undefined : declared?.references.find((reference) => reference.as === name)
 
-class Binder {
-  readonly #scope: WorkspaceScope
-  readonly #find: (name: string) => Collection | Promise<Collection>
-  /** True if it reads what no statement of one store finds. */
-  readonly #reads: boolean
-  #left: number = COLLECTION_LIMITS.relatedMax
+/** The collections that a request reaches by references. */
+class Reach {
+  #scope: WorkspaceScope
+  readonly #reached: Map<string, readonly Right[]>
+  readonly #collections: Map<string, Collection>
 
-  constructor(
-    scope: WorkspaceScope,
-    find: (name: string) => Collection | Promise<Collection>,
-    { reads }: { readonly reads: boolean } = { reads: false },
-  ) {
+  constructor(scope: WorkspaceScope, collection: Collection, reached: Map<string, readonly Right[]>) {
     this.#scope = scope
-    this.#find = find
-    this.#reads = reads
+    this.#reached = reached
+    this.#collections = new Map([[collection.name, collection]])
   }
 
-  /** True once a filter on other documents has been bound. */
-  get reachesOthers(): boolean {
-    return this.#left < COLLECTION_LIMITS.relatedMax
+  /** With the values that the rules of all of them look up. */
+  get scope(): WorkspaceScope {
+    return this.#scope
+  }
+
+  /** @throws Problem `forbidden` */
+  async find(name: string): Promise<Collection> {
+    const known = this.#collections.get(name)
+    if (known !== undefined) return known
+    if (!this.#reached.has(name)) this.#reached.set(name, ['read'])
+    this.#scope = await resolveLookups(this.#scope, [name])
+    const collection = await resolveCollection(this.#scope, name)
+    requireCollectionRights(this.#scope, collection, ['read'])
+    this.#collections.set(name, collection)
+    return collection
+  }
+
+  /** The filter with the collections that it reaches. */
+  bind(filter: Filter, collection: Collection): Promise<Filter> {
+    return new Binder(this).bind(filter, collection, 0)
+  }
+}
+
+class Binder {
+  readonly #reach: Reach
+  #left: number = COLLECTION_LIMITS.relatedMax
+
+  constructor(reach: Reach) {
+    this.#reach = reach
   }
 
   /** @param hops that lead to the collection */
@@ -127,7 +155,7 @@ class Binder {
       throw new Problem('filter_invalid', {
         detail: `${name.slice(0, 50)} of ${pathText(filter.path).slice(0, 100)} is not a reference of ${collection.name} to one document.`,
       })
-    const branch = await findBranch(this.#scope, collection, { name, code: 'filter_invalid' })
+    const branch = await findBranch(this.#reach.scope, collection, { name, code: 'filter_invalid' })
     return this.#join(filter, { branch, hops, from: collection })
   }
 
@@ -135,7 +163,7 @@ class Binder {
   async #checkField(collection: Collection, [name, first, ...below]: Path): Promise<void> {
     const { name: own, declared } = collection
     if (first === undefined || declared === undefined || declaredNames(declared).includes(name)) return
-    const referring = await findReferences(this.#scope, own)
+    const referring = await findReferences(this.#reach.scope, own)
     if (!referring.some(({ reference }) => reference.inverse === name)) return
     throw new Problem('filter_invalid', {
       detail: `${name} are several documents, of which \`some\` or \`none\` match a filter.`,
@@ -152,13 +180,15 @@ class Binder {
     const { reference } = branch
     const ends = { one: [[reference.field], ['id']], many: [['id'], [reference.field]] } as const
     const [own, other] = ends[branch.kind]
-    const collection = await this.#find(branch.kind === 'one' ? reference.collection : branch.collection)
-    requireDeclared(this.#scope, collection, from.name)
+    const collection = await this.#reach.find(
+      branch.kind === 'one' ? reference.collection : branch.collection,
+    )
+    requireDeclared(this.#reach.scope, collection, from.name)
     const bound = await this.bind(filter.filter, collection, hops + 1)
     const typed = applyDeclaration({ filter: bound, order: [], limit: 0 }, collection.declared)
     const join: Join = { collection, own, other }
     const joined = { ...filter, filter: typed.filter, join }
-    return this.#reads && isAcrossStores(from, collection) ? readJoined(this.#scope, joined) : joined
+    return isAcrossStores(from, collection) ? readJoined(this.#reach.scope, joined) : joined
   }
 }
 

@@ -8,7 +8,7 @@ import type { Collection } from '../store.ts'
 import type { Expansion } from './expand-syntax.ts'
 
 /** The fields to return of each document, undefined for all, and the documents of references to return with it. */
-interface Selected {
+export interface Selected {
   readonly selection: Selection | undefined
   readonly expand: readonly Expansion[]
 }
