@@ -63,15 +63,17 @@ function compileSearch({ kind, text, byScore, shown = [] }: ShownSearch, index: 
   const language = Sql.shared(`pg_catalog.${index.language}`)
   const words = Sql.shared(kind === 'prefix' ? prefixQuery(text) : text)
   const query = sql`${KINDS[kind]}(${language}::regconfig, ${words}::text)`
+  // Once for a statement, and not for each document, where the planner does not know the words.
+  const queryOnce = sql`(select ${query})`
   // A text cannot have a mark that it does not know, so whatever it has is escaped.
   const [start, stop] = [`s${randomUUID()}`, `e${randomUUID()}`]
   const options = Sql.shared(`StartSel=${start}, StopSel=${stop}`)
   const parts = index.columns.map((column, at) => {
     const beginning = sql`left(${Sql.identifier(column)}, ${COLLECTION_LIMITS.highlightCharsMax})`
-    return sql`ts_headline(${language}::regconfig, ${beginning}, ${query}, ${options}::text) as ${Sql.identifier(`highlight_${at}`)}`
+    return sql`ts_headline(${language}::regconfig, ${beginning}, ${queryOnce}, ${options}::text) as ${Sql.identifier(`highlight_${at}`)}`
   })
   const isMarked = shown.includes('_highlight')
-  const score = sql`ts_rank_cd(search, ${query}, 32)::double precision`
+  const score = sql`ts_rank_cd(search, ${queryOnce}, 32)::double precision`
   const columns = [
     ...(shown.includes('_score') && byScore !== true ? [sql`${score} as score`] : []),
     ...(isMarked ? parts : []),
