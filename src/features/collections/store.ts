@@ -337,6 +337,7 @@ export interface Store {
   /**
    * Makes all changes or none.
    * @param once ends the claim of the request, in PostgreSQL in the same transaction
+   * @param together true for deletions whose order does not matter. If one is refused, it may be another than the one that is named
    * @returns what is stored after each change, or the first change that cannot be made
    * @throws Problem `idempotency_in_flight` if another attempt has taken the claim over
    * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
@@ -348,6 +349,7 @@ export interface Store {
     scope: WorkspaceScope,
     changes: readonly CheckedChange[],
     once?: Once,
+    together?: boolean,
   ): Promise<readonly Written[] | Refusal>
   /**
    * Finds the change that an earlier attempt of the request has made but not kept; undefined if it has made none. A store

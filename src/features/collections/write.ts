@@ -155,7 +155,7 @@ export async function writeChecked(
   changes: readonly CheckedChange[],
   { once, together }: Pick<WriteOptions, 'once' | 'together'> = {},
 ): Promise<readonly Written[] | Refusal | undefined> {
-  const result = await store.write(scope, changes, once).catch(undefinedOnDeadlock)
+  const result = await store.write(scope, changes, once, together).catch(undefinedOnDeadlock)
   if (result === undefined || !isRefusal(result) || !('referenced' in result)) return result
   return writeCascading(scope, changes, { refusal: result, once, together })
 }

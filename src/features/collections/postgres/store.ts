@@ -35,6 +35,7 @@ import {
   blindCreateStatement,
   changeStatement,
   createStatement,
+  deleteManyStatement,
   restoreStatement,
 } from './write-statements.ts'
 
@@ -106,8 +107,8 @@ export const postgresStore: Store = {
     return rows.map(read)
   },
 
-  write: async (scope, changes, once) => {
-    const result = await makeAll(scope, changes, once?.keep)
+  write: async (scope, changes, once, together = false) => {
+    const result = await makeAll(scope, changes, { keep: once?.keep, together })
     if (isRefusal(result) && 'missing' in result)
       await checkDeclarations(
         scope,
@@ -151,13 +152,21 @@ export const postgresStore: Store = {
 
 const listed = ({ values }: By): Sql => sql`${textArray(values)}`
 
-/** Makes all changes or none. @param keep ends the claim of the request in the same transaction */
+interface Making {
+  /** Ends the claim of the request in the same transaction. */
+  readonly keep: Once['keep'] | undefined
+  /** True for deletions whose order does not matter. */
+  readonly together: boolean
+}
+
+/** Makes all changes or none. */
 async function makeAll(
   scope: WorkspaceScope,
   changes: readonly CheckedChange[],
-  keep: Once['keep'] | undefined,
+  { keep, together }: Making,
 ): Promise<readonly Written[] | Refusal> {
-  const statements = await buildStatements(scope, changes)
+  const deletion = together ? deletionOf(changes) : undefined
+  const statements = deletion === undefined ? await buildStatements(scope, changes) : [deletion]
   const locks = locksOf(scope, changes)
   const run = (inside: WorkspaceScope) => runStatements(inside, locks, statements)
   try {
@@ -254,6 +263,21 @@ function resultOfError(
   if (isAlone && isTaken) return [toWritten(change, 1, createdBy(actor, change))]
   const conflict = conflictOf(error, change.collection, change.verb)
   return conflict && { index, ...conflict }
+}
+
+/** One statement for deletions in one collection, each at a version. @returns undefined for other changes */
+function deletionOf(changes: readonly CheckedChange[]): Statement | undefined {
+  const [first, ...others] = changes
+  const deletions = changes.flatMap((change) => {
+    const [version, ...more] = (change.verb === 'delete' && change.ifVersions) || []
+    const isSimilar = change.collection === first?.collection && version !== undefined && more.length === 0
+    return isSimilar ? [{ id: change.id, version }] : []
+  })
+  if (first === undefined || others.length === 0 || deletions.length < changes.length) return undefined
+  const statement = deleteManyStatement({ collection: first.collection, oneOfMany: true }, deletions)
+  const read = (rows: Rows) =>
+    changes.map((change, index) => toWritten(change, Number(rows[index]?.['version'])))
+  return { changes, sql: statement, read }
 }
 
 /**

@@ -191,6 +191,27 @@ function deleteOne(target: Target, values: Values): Sql {
   return reported(target, currentOf(table, here), { written, event, row: ID_AND_VERSION })
 }
 
+/** Deletes documents at their versions; one that is not there, or at another version, ends the transaction. @returns their ids and versions */
+export function deleteManyStatement(
+  target: Target,
+  deletions: readonly { readonly id: string; readonly version: number }[],
+): Sql {
+  const table = tableOf(target.collection)
+  const { row, deleted } = keptOfDeleted(target)
+  const ids = textArray(deletions.map(({ id }) => id))
+  const versions = `{${deletions.map(({ version }) => version).join()}}`
+  const event = outboxRow(
+    target,
+    'deleted',
+    sql`select id, version, owner, null::json as document, ${deleted} as deleted, created_at from written`,
+  )
+  return sql`with items as (select * from unnest(${ids}::uuid[], ${versions}::bigint[]) with ordinality as i (item_id, item_version, n)),
+    written as (delete from ${table.name} using items where ${table.own} and id = item_id and version = item_version returning ${row})
+    ${told(target, event)}
+    select id, version, case when written.id is null then tenon.refuse_change(null) end as current
+    from items left join written on written.id = item_id order by n`
+}
+
 /** The columns of a deleted row that its event needs, and the document, if rules decide who may know of it. */
 export function keptOfDeleted(target: Target): { readonly row: Sql; readonly deleted: Sql } {
   const table = tableOf(target.collection)
