@@ -85,7 +85,7 @@ export interface Query {
   readonly search?: ShownSearch
   /** Gives the order instead of `order`, and leaves out documents without a place. */
   readonly distance?: Distance
-  /** Requests what references lead to from the first `documents`. A store that does not find it in the same round trip leaves it out. */
+  /** Requests the branches of the first `documents`. A store that does not read them in the same round trip leaves them out. */
   readonly expand?: { readonly branches: readonly Branch[]; readonly documents: number }
 }
 
@@ -304,7 +304,7 @@ export interface Store {
     total?: number
     /** True if more documents match than were ordered by their scores. */
     approximate?: true
-    /** By branch of `expand`. @throws nothing for too many: at most one more than `expandedDocumentsMax` are read for each */
+    /** Of the branches of `expand`, in their order: of each at most one document more than `expandedDocumentsMax`. */
     found?: readonly BranchFound[]
   }>
   /** Without groups, one row for all documents. @throws Problem `not_supported`, `query_too_costly` or `number_unsafe` */
