@@ -18,7 +18,7 @@ interface Declared {
 }
 
 /** Documents with a word `topic…`, and those of a hundred with the word `often`. */
-export const OF_TOPIC = 100
+const OF_TOPIC = 100
 const OFTEN = 5
 
 /** Each item is of an order, and each order of a customer. A twentieth of the customers has the plan `pro`. There are as many notes as items. */

@@ -99,7 +99,7 @@ export interface Pair<F, R> {
   readonly changed: ReadonlySet<string>
 }
 
-export interface PlannedWrite<F, R> {
+interface PlannedWrite<F, R> {
   readonly name: string
   readonly file: F
   /** As it was planned from; undefined if there was none. */
