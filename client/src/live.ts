@@ -1,8 +1,8 @@
 /** A list that keeps itself up to date: read once, then changed by what the server tells (docs/events.md, "Live queries"). */
 
 import { TenonError } from './errors.ts'
-import { type Frame, frames, type StreamState } from './streams.ts'
-import { readJson, type Transport } from './transport.ts'
+import { type Frame, frames, isFinal, pauseAfter, type StreamState } from './streams.ts'
+import { pause, readJson, type Transport } from './transport.ts'
 import { toUrlFilter } from './url-filter.ts'
 import { filterOf, type Page, type Wanted } from './wanted.ts'
 
@@ -80,16 +80,31 @@ export class LiveList<D> {
     const { signal } = this.#options
     const any = signal === undefined ? running.signal : AbortSignal.any([signal, running.signal])
     try {
-      for (;;) await this.#follow(any)
+      for (let failures = 0; ; ) {
+        const isRead = await this.#follow(any)
+        failures = isRead ? 0 : failures + 1
+        if (this.#snapshot.state === 'live') this.#change({ state: 'stale' })
+        if (!isRead) await pause(pauseAfter(failures), any)
+      }
     } catch (error) {
       this.#running = undefined
       this.#change({ state: 'ended', ...(!any.aborted && { error }) })
     }
   }
 
-  /** Reads the list and follows its changes until they have a gap. */
-  async #follow(signal: AbortSignal): Promise<void> {
-    const { documents, position } = await this.#read(signal)
+  /** Reads the list and follows its changes until they have a gap. @returns false if the server does not answer at present */
+  async #follow(signal: AbortSignal): Promise<boolean> {
+    const read = await this.#read(signal).catch((error: unknown) => {
+      if (
+        signal.aborted ||
+        !(error instanceof TenonError) ||
+        isFinal(error) ||
+        error.code === 'output_too_large'
+      )
+        throw error
+    })
+    if (read === undefined) return false
+    const { documents, position } = read
     this.#documents = documents
     this.#change({})
     const { silenceMs } = this.#options
@@ -100,7 +115,8 @@ export class LiveList<D> {
         if (state !== 'ended' && state !== 'connecting') this.#change({ state })
       },
     })
-    for await (const frame of following) if (this.#apply(frame)) return
+    for await (const frame of following) if (this.#apply(frame)) return true
+    return true
   }
 
   /** @returns true if the list has to be read again */

@@ -64,13 +64,16 @@ export async function* frames(
       signal?.throwIfAborted()
       failures += isOpen ? 0 : 1
       onState?.('stale')
-      const grown = Math.min(RETRY_MAX_MS, position.retryMs * 2 ** Math.max(0, failures - 1))
-      await pause(grown * (0.5 + Math.random() / 2), signal)
+      await pause(pauseAfter(failures, position.retryMs), signal)
     }
   } finally {
     onState?.('ended')
   }
 }
+
+/** Milliseconds before another attempt: they grow with the failures, and are random, so that clients do not come back together. */
+export const pauseAfter = (failures: number, ms = RETRY_MS): number =>
+  Math.min(RETRY_MAX_MS, ms * 2 ** Math.max(0, failures - 1)) * (0.5 + Math.random() / 2)
 
 interface Position {
   id: string | undefined
@@ -78,7 +81,7 @@ interface Position {
 }
 
 /** A request that is wrong, or has no right, stays so. */
-const isFinal = ({ status }: TenonError): boolean =>
+export const isFinal = ({ status }: TenonError): boolean =>
   status >= 400 && status < 500 && status !== 408 && status !== 429
 
 /** The frames of one connection. It ends when the server ends it, and throws when it is lost. */

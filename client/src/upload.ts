@@ -22,6 +22,8 @@ const TUS = { 'tus-resumable': '1.0.0' }
 /** A part that does not arrive is sent again so often, after it was asked how much has come. */
 const PART_ATTEMPTS = 5
 const PART_BYTES = 8 * 1_048_576
+/** A slow line takes minutes for one. */
+const PART_MS = 600_000
 
 /**
  * Sends a file in parts, each of which is asked for again if its connection breaks. The object is there once the last byte is.
@@ -101,7 +103,7 @@ function sendPart(
   }
   // Not repeated by itself: how much of it has come is asked first.
   const sent = { method: 'PATCH', path: address, headers, body: part, isRepeatable: false }
-  return transport.send(sent, callOptions(options), numberIn)
+  return transport.send(sent, { timeoutMs: PART_MS, ...callOptions(options) }, numberIn)
 }
 
 const callOptions = ({ signal, timeoutMs, headers }: CallOptions): CallOptions => ({

@@ -81,6 +81,41 @@ test('five hundred changes at once: none is lost, and a burst paints few times',
   stop()
 })
 
+test('no server at first, and none for a while later: the list waits, is stale meanwhile, and then shows what there is', async () => {
+  const options = { url: inject('tenon').url, apikey: ws.service['apikey'] ?? '' }
+  const name = unique('away')
+  const writer = createClient(options).from(name)
+  await writer.create({ n: 1 })
+  let isAway = true
+  const open = new Set<AbortController>()
+  const fetching: typeof fetch = (input, init) => {
+    if (isAway) return Promise.reject(new TypeError('connection refused'))
+    const controller = new AbortController()
+    open.add(controller)
+    return fetch(input, {
+      ...init,
+      signal: AbortSignal.any([controller.signal, ...(init?.signal ? [init.signal] : [])]),
+    })
+  }
+  const list = createClient({ ...options, fetch: fetching, retries: 0 })
+    .from(name)
+    .order('n')
+    .live()
+  const states = new Set<string>()
+  const stop = list.subscribe(({ state }) => states.add(state))
+  expect(list.snapshot.state).toBe('connecting')
+  isAway = false
+  const shown = () => [list.snapshot.state, list.snapshot.documents.map(({ n }) => n).join()]
+  await expect.poll(shown).toEqual(['live', '1'])
+  isAway = true
+  for (const controller of open) controller.abort()
+  await expect.poll(() => list.snapshot.state).toBe('stale')
+  await writer.create({ n: 2 })
+  isAway = false
+  await expect.poll(shown).toEqual(['live', '1,2'])
+  stop()
+})
+
 test('a list that becomes too long, a wrong filter and a missing right each end it with their error', async () => {
   const tenon = createClient({ url: inject('tenon').url, apikey: ws.service['apikey'] ?? '' })
   const name = unique('long')
