@@ -91,6 +91,7 @@ export class Transport {
     const { retries = 2 } = this.#options
     const isOnce = sent.body instanceof ReadableStream
     let refused: string | undefined
+    let mayBeDone = false
     for (let attempt = 0; ; attempt++) {
       const token = await this.#token(refused)
       const isLast = attempt >= retries || isOnce
@@ -102,6 +103,10 @@ export class Transport {
         attempt -= 1
         continue
       }
+      // The deletion was made, and its answer was lost.
+      if (mayBeDone && sent.method === 'DELETE' && error.status === 404)
+        return new Response(null, { status: 204 })
+      mayBeDone ||= error.code === 'network_error' || error.code === 'invalid_response'
       const pauseMs = pauseOf(error, attempt)
       if (isLast || !mayRepeat(error, sent) || Date.now() + pauseMs > until) throw error
       await pause(pauseMs, signal)

@@ -123,7 +123,7 @@ test('upsert finds a document by unique fields, and an id of the caller is taken
   await expect(members.create({ email: 'y' }, { id })).rejects.toMatchObject({ name: 'TenonError' })
 })
 
-test('a create whose answer was lost is repeated with its key, and made once', async () => {
+test('a create and a deletion whose answers were lost are repeated, and made once', async () => {
   const name = unique('orders')
   let attempts = 0
   const losing: typeof fetch = async (input, init) => {
@@ -139,6 +139,10 @@ test('a create whose answer was lost is repeated with its key, and made once', a
   expect(attempts).toBe(2)
   expect(await orders.count()).toBe(1)
   expect((await orders.first())?.id).toBe(made.id)
+  attempts = 0
+  await orders.delete(made.id)
+  expect(attempts).toBe(2)
+  await expect(orders.delete(made.id)).rejects.toMatchObject({ code: 'not_found' })
 })
 
 test('no server, a deadline and a cancelled call each say so', async () => {
