@@ -89,11 +89,33 @@ test('schemas of operations: have no member of their component', () => {
   expect(texts.filter((text) => /"\$(id|ref)":/.test(text.replaceAll(/"\$ref":\{/g, '')))).toEqual([])
 })
 
-test('names in clients: are identifiers, and unique', () => {
+/** Groups of one thing. */
+const NO_PLURAL = [
+  'audit',
+  'batch',
+  'codec',
+  'inbox',
+  'issuer',
+  'mcpCuration',
+  'me',
+  'openapi',
+  'signInPolicy',
+  'usage',
+]
+
+test('names in clients: are identifiers in the plural, and unique', () => {
   const names = described.map(({ 'x-client': { group, method } }) => `${group}.${method}`)
   expect(names.filter((name) => !/^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9]*$/.test(name))).toEqual([])
   expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([])
-  const examples = ['collections.create', 'mcpServers.list', 'executions.retryStep', 'me.get']
+  const singular = described.filter(({ 'x-client': { group } }) => !/[^s]s$/.test(group))
+  expect([...new Set(singular.map(({ 'x-client': { group } }) => group))].toSorted()).toEqual(NO_PLURAL)
+  const examples = [
+    'collections.create',
+    'flowAliases.set',
+    'mcpServers.list',
+    'executions.retryStep',
+    'me.get',
+  ]
   expect(names).toEqual(expect.arrayContaining(examples))
 })
 

@@ -239,7 +239,7 @@ export const OPERATIONS = {
     get: 'GET /v1/functions/{id}/versions/{version}',
     activate: 'POST /v1/functions/{id}/versions/{version}/activate b* k',
   },
-  functionAliass: {
+  functionAliases: {
     list: 'GET /v1/functions/{id}/aliases qpage[size],page[after]',
     get: 'GET /v1/functions/{id}/aliases/{name}',
     set: 'PUT /v1/functions/{id}/aliases/{name} b*',
@@ -262,7 +262,7 @@ export const OPERATIONS = {
     list: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}/versions qpage[size],page[after]',
     get: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}/versions/{version}',
   },
-  flowAliass: {
+  flowAliases: {
     list: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}/aliases qpage[size],page[after]',
     get: 'GET /v1/flows/workspaces/{ws}/definitions/{flow}/aliases/{name}',
     set: 'PUT /v1/flows/workspaces/{ws}/definitions/{flow}/aliases/{name} b*',

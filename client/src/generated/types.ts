@@ -5527,7 +5527,7 @@ export interface Operations {
       readonly version: number
     }, options?: CallOptions): Promise<Function>
   }
-  readonly functionAliass: {
+  readonly functionAliases: {
     /** List the aliases of a function. */
     list(input: {
       /** Items per page. Default: 50. */
@@ -5692,7 +5692,7 @@ export interface Operations {
       readonly version: number
     }, options?: CallOptions): Promise<FlowVersion>
   }
-  readonly flowAliass: {
+  readonly flowAliases: {
     /** List the aliases of a flow. */
     list(input: {
       /** Items per page. Default: 50. */

@@ -154,7 +154,8 @@ const METHODS: Readonly<Record<string, string>> = {
  */
 export function clientName(operation: string): ClientName {
   const [noun = '', verb = ''] = operation.split('.')
-  return { group: GROUPS[noun] ?? `${camelCase(noun)}s`, method: METHODS[operation] ?? camelCase(verb) }
+  const plural = noun.endsWith('s') ? `${noun}es` : `${noun}s`
+  return { group: GROUPS[noun] ?? camelCase(plural), method: METHODS[operation] ?? camelCase(verb) }
 }
 
 const camelCase = (name: string): string =>
