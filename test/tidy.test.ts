@@ -41,6 +41,7 @@ const LISTS = /(^|\/)(index|main|program|fn|flow|app|background-tasks|run-kinds)
 
 /** Short files with one importer beside them, by the end of their path: why each is a subject of its own. */
 const OWN_SUBJECTS: Readonly<Record<string, string>> = {
+  'project/kinds/secrets.ts': 'a kind of resources, beside the others',
   'audit/throttle.ts':
     'what is throttled in the audit log is asked for by name (docs/contributing/reading.md)',
   'cli/flows/junit.ts': 'a format of others',

@@ -1,10 +1,18 @@
 /** Plans what applying a project changes in a workspace, and carries it out kind by kind. */
 
-import { requireCases } from './kinds/flows.ts'
-import { KINDS } from './kinds/index.ts'
-import type { Change, Extra, Pulled, Step, Written } from './kinds/kind.ts'
+import { clients } from './kinds/clients.ts'
+import { collections } from './kinds/collections.ts'
+import { flows, requireCases } from './kinds/flows.ts'
+import { functions } from './kinds/functions.ts'
+import type { Change, Extra, Kind, Pulled, Step, Written } from './kinds/kind.ts'
+import { mcp } from './kinds/mcp.ts'
+import { secrets } from './kinds/secrets.ts'
+import { settings } from './kinds/settings.ts'
 import type { Place } from './place.ts'
 import { MadeResources } from './record.ts'
+
+/** In the order in which they are written: each may need those before it. Settings switch on tools of flows. */
+const KINDS: readonly Kind[] = [collections, secrets, functions, flows, settings, mcp, clients]
 
 export interface Plan {
   readonly steps: readonly Step[]

@@ -10,10 +10,11 @@ import type { Entry } from '../../../infra/valkey/streams.ts'
 import { CloudEvent, eventsIn, TOPIC_EVENTS } from '../../events/events.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, Ws } from '../definitions.ts'
+import { STATUS_TOPIC } from '../subscriptions/subscription.ts'
 
 /** All events of executions that change their status. */
 const TOPICS = [
-  'platform.execution_status.changed',
+  STATUS_TOPIC,
   ...['held', 'completed', 'faulted', 'cancelled'].map((verb) => `platform.execution.${verb}`),
 ]
 

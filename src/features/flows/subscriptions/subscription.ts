@@ -13,6 +13,12 @@ import type { Entry } from '../../../infra/valkey/streams.ts'
 /** Of subscriptions to events of any type. */
 export const ANY_TOPIC = ''
 
+/**
+ * Topic of changes of status of executions. Only subscriptions that name it get them: an execution that waits for events of any type
+ * would get its own.
+ */
+export const STATUS_TOPIC = 'platform.execution_status.changed'
+
 /** A filter that is the same for many executions. */
 export interface Definition {
   readonly topic: string
@@ -48,7 +54,10 @@ export class DefinitionMatcher {
     definitions: readonly Definition[],
   ): Promise<{ event: ExecutionEvent; keys: SubscriptionKey[] } | undefined> {
     // Most events have another type, which is known without parsing them.
-    const candidates = definitions.filter(({ topic }) => topic === entry.topic || topic === ANY_TOPIC)
+    const isForAny = entry.topic !== STATUS_TOPIC
+    const candidates = definitions.filter(
+      ({ topic }) => topic === entry.topic || (isForAny && topic === ANY_TOPIC),
+    )
     if (candidates.length === 0) return undefined
     const event = this.#measure(() => JSON.parse(entry.text) as JsonObject)
     const keys: SubscriptionKey[] = []
