@@ -56,7 +56,7 @@ test('method with a path: in a text of the product or a page: is an operation', 
 })
 
 /** Of images, containers and the documentation: src/cli/main.ts adds them, and no help lists them. */
-const HIDDEN = ['build', 'certificate', 'temporal-ui', 'reference']
+const HIDDEN = ['build', 'package', 'certificate', 'temporal-ui', 'reference']
 
 /** True if the words begin with a command that takes what follows. */
 function isCommand(words: readonly string[], command: Command = createProgram()): boolean {
