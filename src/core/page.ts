@@ -14,7 +14,7 @@ export const PageInput = {
     }),
   ),
   page_after: Type.Optional(
-    Type.String({ maxLength: 512, description: '`page.next` of the previous page.' }),
+    Type.String({ maxLength: 2_800, description: '`page.next` of the previous page.' }),
   ),
 }
 
@@ -67,8 +67,8 @@ export type CountedPage<T> = { data: T[]; page: Static<ReturnType<typeof Counted
  * const { data, page } = pageFrom(input, rows)
  * ```
  */
-export function pageBounds(input: PageRequest): { after: string; limit: number } {
-  const after = input.page_after === undefined ? '' : readCursor(input.page_after)
+export function pageBounds(input: PageRequest, keys: RegExp = IDS): { after: string; limit: number } {
+  const after = input.page_after === undefined ? '' : readCursor(input.page_after, keys)
   return { after, limit: (input.page_size ?? CORE_LIMITS.pageItemsDefault) + 1 }
 }
 
@@ -98,8 +98,13 @@ function cursor(id: string): string {
   return `c1_${Buffer.from(id).toString('base64url')}`
 }
 
-function readCursor(text: string): string {
-  const id = text.startsWith('c1_') ? Buffer.from(text.slice(3), 'base64url').toString() : ''
-  if (!/^[0-9A-Za-z_-]{1,64}$/.test(id)) throw new Problem('cursor_invalid')
-  return id
+const IDS = /^[0-9A-Za-z_-]{1,64}$/
+
+/** Keys that are names of others: host names, and ids of clients that are URLs. */
+export const TEXT_KEYS = /^[^\p{Cc}\uFFFD]{1,2048}$/u
+
+function readCursor(text: string, keys: RegExp): string {
+  const key = text.startsWith('c1_') ? Buffer.from(text.slice(3), 'base64url').toString() : ''
+  if (!keys.test(key)) throw new Problem('cursor_invalid')
+  return key
 }

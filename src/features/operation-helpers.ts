@@ -7,7 +7,7 @@ import type { WorkspaceScope } from '../access/scope.ts'
 import type { ByteReply } from '../core/bytes.ts'
 import { matches } from '../core/etag.ts'
 import type { OperationSpec } from '../core/operation.ts'
-import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
+import { type Page, type PageRequest, pageBounds, pageFrom, TEXT_KEYS } from '../core/page.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 import type { Statements } from '../infra/postgres/database.ts'
@@ -98,7 +98,7 @@ export async function listPage<T extends object>(
   records: Sql,
   key: 'id' | 'client_id' | 'host' | 'name' = 'id',
 ): Promise<Page<T>> {
-  const { after, limit } = pageBounds(input)
+  const { after, limit } = pageBounds(input, TEXT_KEYS)
   const column = { id: sql`r.id`, client_id: sql`r.client_id`, host: sql`r.host`, name: sql`r.name` }[key]
   const statement = sql`select * from (${records}) r where ${column} > ${after} order by ${column} limit ${limit}`
   return pageFrom(input, await scope.rows<T>(statement), (row) => (row as Record<string, unknown>)[key])

@@ -32,12 +32,15 @@ test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP on
 
 test('session settings: set in one file, but for those of index builds and migrations, and the trace of each member of a merged transaction', async () => {
   expect(await filesThat(/set_config/)).toEqual([
+    'features/collections/postgres/expand.ts',
     'infra/postgres/database.ts',
     'infra/postgres/index-builder.ts',
     'infra/postgres/migration-file.ts',
     'infra/postgres/transaction-batcher.ts',
   ])
   expect(await filesThat(/set_config\((?!'tenon\.trace')/)).toEqual([
+    // Ids of documents, under names that are numbered; each statement sets its own before the next takes them.
+    'features/collections/postgres/expand.ts',
     'infra/postgres/database.ts',
     // A connection of its own, for one build of one workspace.
     'infra/postgres/index-builder.ts',

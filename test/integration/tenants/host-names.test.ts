@@ -352,3 +352,20 @@ test('workspace that loses a name: its audit log says so, and not who has it', a
   })
   expect(JSON.stringify(body.data)).not.toContain(ours.tenantId)
 })
+
+test('list of host names, one on a page: goes on after a name with dots', async () => {
+  const fresh = await createTestWorkspace()
+  const names = [newName(), newName(), newName()].toSorted()
+  for (const host of names) expect((await ask(fresh, 'POST', '', { host })).status).toBe(201)
+  const found: string[] = []
+  for (let next: string | null = ''; next !== null; ) {
+    const after: string = next === '' ? '' : `&page[after]=${next}`
+    const { body } = await call('GET', `${hostsOf(fresh)}?page[size]=1${after}`, {
+      as: fresh.operator,
+      at: node.at,
+    })
+    found.push(...body.data.map(({ host }: { host: string }) => host))
+    next = body.page.next
+  }
+  expect(found).toEqual(names)
+})
