@@ -129,7 +129,7 @@ export class Auth {
 
   /**
    * The present access token, for `createClient({ token: auth.token })`. Requests that need a new one at the same time share it.
-   * @throws TenonError `signed_out` if nobody is signed in, or the session has ended
+   * @throws TenonError `signed_out` if no user is signed in, or the session has ended
    */
   readonly token: TokenSource = async ({ refused } = {}) => {
     const tokens = this.#tokens

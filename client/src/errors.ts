@@ -2,7 +2,7 @@
 
 import type { ProblemCode } from './generated/problem-codes.ts'
 
-/** What is wrong with one part of a request. */
+/** A fault in one part of a request. */
 export interface InputFault {
   readonly in: 'body' | 'query' | 'path' | 'header'
   readonly name: string
@@ -12,7 +12,7 @@ export interface InputFault {
   readonly [member: string]: unknown
 }
 
-/** Faults of the client itself: no server has answered, the deadline has passed, the answer is none of Tenon, or nobody is signed in. */
+/** Codes of errors that the client finds itself: no answer, a deadline, an answer that is not Tenon's, or no user who is signed in. */
 export type ClientCode =
   | 'network_error'
   | 'deadline_exceeded'
@@ -50,7 +50,7 @@ export class TenonError extends Error {
   /** The HTTP status; 0 if no server has answered. */
   readonly status: number
   readonly detail: string | undefined
-  /** What to do next. */
+  /** The next step of the caller. */
   readonly hint: string | undefined
   /** The parts of the request that are wrong, if it is known. */
   readonly errors: readonly InputFault[]

@@ -1,8 +1,8 @@
 /** A list that keeps itself up to date: read once, then changed by what the server tells (docs/events.md, "Live queries"). */
 
 import { TenonError } from './errors.ts'
-import { type Frame, frames, isFinal, pauseAfter, type StreamState } from './streams.ts'
-import { pause, readJson, type Transport } from './transport.ts'
+import { type Frame, frames, isFinal, RETRY_MS, type StreamState } from './streams.ts'
+import { pause, pauseAfter, readJson, type Transport } from './transport.ts'
 import { toUrlFilter } from './url-filter.ts'
 import { filterOf, type Page, type Wanted } from './wanted.ts'
 
@@ -14,7 +14,7 @@ export interface LiveOptions {
   readonly silenceMs?: number
 }
 
-/** What a list shows now. */
+/** The state of a live list, and its present documents. */
 export interface LiveSnapshot<D> {
   readonly state: StreamState
   /** In the order of the query; oldest first without one. */
@@ -84,7 +84,7 @@ export class LiveList<D> {
         const isRead = await this.#follow(any)
         failures = isRead ? 0 : failures + 1
         if (this.#snapshot.state === 'live') this.#change({ state: 'stale' })
-        if (!isRead) await pause(pauseAfter(failures), any)
+        if (!isRead) await pause(pauseAfter(failures, RETRY_MS), any)
       }
     } catch (error) {
       this.#running = undefined

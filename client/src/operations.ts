@@ -46,7 +46,7 @@ function parse(line: string): Operation {
 }
 
 /** `page[size]` is the field `page_size`, `if-match` is `if_match`. */
-const fieldOf = (wire: string): string => wire.replace(/[^A-Za-z0-9]+/g, '_').replace(/_$/, '')
+export const fieldOf = (wire: string): string => wire.replace(/[^A-Za-z0-9]+/g, '_').replace(/_$/, '')
 
 const textOf = (value: unknown): string => (Array.isArray(value) ? value.join() : String(value))
 

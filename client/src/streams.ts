@@ -2,7 +2,7 @@
 
 import { createParser } from 'eventsource-parser'
 import { TenonError } from './errors.ts'
-import { pause, type Transport } from './transport.ts'
+import { pause, pauseAfter, type Transport } from './transport.ts'
 
 /** `connecting`: not yet; `live`: nothing is missed; `stale`: the connection is lost and made again; `ended`: for good. */
 export type StreamState = 'connecting' | 'live' | 'stale' | 'ended'
@@ -26,8 +26,7 @@ export interface StreamOptions {
 }
 
 /** The server sends `retry:`; this is for connections that have not got so far. */
-const RETRY_MS = 3_000
-const RETRY_MAX_MS = 30_000
+export const RETRY_MS = 3_000
 
 /**
  * The frames of a stream, over as many connections as it takes. It ends only with its signal, or if the server refuses it for good.
@@ -70,10 +69,6 @@ export async function* frames(
     onState?.('ended')
   }
 }
-
-/** Milliseconds before another attempt: they grow with the failures, and are random, so that clients do not come back together. */
-export const pauseAfter = (failures: number, ms = RETRY_MS): number =>
-  Math.min(RETRY_MAX_MS, ms * 2 ** Math.max(0, failures - 1)) * (0.5 + Math.random() / 2)
 
 interface Position {
   id: string | undefined

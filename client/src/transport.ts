@@ -1,4 +1,4 @@
-/** Sends requests: credential, deadline, cancellation, and repetition of what may be repeated. */
+/** Sends requests with their credential and deadline, and repeats those that may be repeated. */
 
 import { TenonError, toError } from './errors.ts'
 
@@ -31,7 +31,7 @@ export interface CallOptions {
   readonly onResponse?: (response: Response) => void
 }
 
-/** What `fetch` takes as a body: a text, bytes, a blob, a form or a stream. */
+/** The body of a request: a text, bytes, a blob, a form or a stream. */
 export type RequestBody = NonNullable<RequestInit['body']>
 
 export interface Sent {
@@ -44,8 +44,12 @@ export interface Sent {
   readonly isRepeatable: boolean
 }
 
-/** Pauses between attempts grow from this, and are random, so that clients do not come back together. */
 const PAUSE_MS = 250
+const PAUSE_MAX_MS = 30_000
+
+/** Milliseconds before another attempt: they grow with the failures, and are random, so that clients do not come back together. */
+export const pauseAfter = (failures: number, ms = PAUSE_MS): number =>
+  Math.min(PAUSE_MAX_MS, ms * 2 ** Math.max(0, failures - 1)) * (0.5 + Math.random() / 2)
 
 export class Transport {
   readonly url: string
@@ -177,7 +181,7 @@ function mayRepeat({ status, code }: TenonError, { isRepeatable }: Sent): boolea
 
 function pauseOf({ retryAfter }: TenonError, attempt: number): number {
   if (retryAfter !== undefined) return retryAfter * 1_000 + Math.random() * PAUSE_MS
-  return PAUSE_MS * 2 ** attempt * (0.5 + Math.random())
+  return pauseAfter(attempt + 1)
 }
 
 /** @throws the reason of the signal */
@@ -197,7 +201,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** A key that nobody else chooses; `crypto.randomUUID` is missing on pages without TLS. */
+/** A random key of 128 bits. Pages without TLS have no `crypto.randomUUID`. */
 export const newKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(
     '',

@@ -7,7 +7,7 @@ export interface ReferenceType {
   readonly kind: 'one' | 'many'
 }
 
-/** What `tenon types` writes of a declared collection. */
+/** The types of a declared collection, as `tenon types` writes them. */
 export interface CollectionType {
   /** The fields of a document, without those of the platform. */
   readonly fields: object
@@ -34,7 +34,7 @@ export interface SystemFields {
   readonly _created_at: string
   readonly _updated_at: string
   readonly _version: number
-  /** The end user who created the document; absent if nobody did. */
+  /** Id of the end user who created the document; absent if a key created it. */
   readonly _owner?: string
   /** How the document differs from a schema in mode `warn`, in the answer to a write. */
   readonly _warnings?: readonly {

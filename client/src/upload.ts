@@ -1,7 +1,7 @@
 /** Uploads that go on where they broke off, by tus 1.0 (docs/objects.md, "Large uploads"). */
 
 import { TenonError } from './errors.ts'
-import { type CallOptions, pause, type Transport } from './transport.ts'
+import { type CallOptions, pause, pauseAfter, type Transport } from './transport.ts'
 
 export interface UploadOptions extends CallOptions {
   readonly bucket: string
@@ -49,7 +49,7 @@ export async function upload(transport: Transport, file: Blob, options: UploadOp
       signal?.throwIfAborted()
       failures += 1
       if (failures >= PART_ATTEMPTS || !mayGoOn(error)) throw error
-      await pause(250 * 2 ** failures, signal)
+      await pause(pauseAfter(failures + 1), signal)
       offset = await offsetOf(transport, address, options)
     }
   }

@@ -1,4 +1,4 @@
-/** What a query asks for, and the page that it gets. */
+/** The parts of a query, and the page of documents that answers it. */
 
 /** A page of documents. */
 export interface Page<D> {
@@ -10,7 +10,7 @@ export interface Page<D> {
     readonly has_more: boolean
     /** The number of all documents that match, if `count` asked for it. */
     readonly total?: number
-    /** Where changes continue, if `position` asked for it. */
+    /** The position from which changes of the collection continue, if `position` requested it. */
     readonly position?: string
   }
 }
@@ -29,7 +29,7 @@ export interface ExpandOptions {
 /** A filter as the JSON form of a query has it. */
 export type Members = Readonly<Record<string, unknown>>
 
-/** What a query asks for; `filters` hold together. */
+/** The parts of a query. A document matches if it matches all `filters`. */
 export interface Wanted {
   readonly filters: readonly Members[]
   readonly sort: readonly string[]

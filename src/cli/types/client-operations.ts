@@ -1,5 +1,6 @@
 /** Generates the operations of `@tenon/client` from the OpenAPI document: one table for its code, and the types of it. */
 
+import { fieldOf } from '../../../client/src/operations.ts'
 import { comment, memberName, typeOf } from './schema-types.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -51,9 +52,6 @@ function operationsOf({ paths }: Json): readonly Operation[] {
     }),
   )
 }
-
-/** `page[size]` is the field `page_size`, `if-match` is `if_match`. */
-const fieldOf = (wire: string): string => wire.replace(/[^A-Za-z0-9]+/g, '_').replace(/^_|_$/g, '')
 
 const parametersOf = ({ about }: Operation): readonly Parameter[] =>
   ((about['parameters'] ?? []) as readonly Parameter[]).filter(({ name }) => name !== 'idempotency-key')

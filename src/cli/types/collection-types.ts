@@ -1,7 +1,7 @@
 /** Writes the declared collections of a workspace as the types that `createClient<Collections>()` takes. */
 
 import { hash } from 'node:crypto'
-import { comment, memberName, typeOf } from './schema-types.ts'
+import { comment, memberName, quote, typeOf } from './schema-types.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -40,7 +40,7 @@ function collectionMember(declared: DeclaredCollection, all: readonly DeclaredCo
   const { collection, schema } = declared
   const references = referencesOf(declared, all).map(
     ([name, to, kind]) =>
-      `      readonly ${memberName(name)}: { readonly collection: ${quoted(to)}; readonly kind: '${kind}' }\n`,
+      `      readonly ${memberName(name)}: { readonly collection: ${quote(to)}; readonly kind: '${kind}' }\n`,
   )
   const fields = typeOf({ type: 'object', ...schema }, { indent: '    ' })
   const list = references.length === 0 ? 'Readonly<Record<never, never>>' : `{\n${references.join('')}    }`
@@ -51,8 +51,6 @@ function collectionMember(declared: DeclaredCollection, all: readonly DeclaredCo
 }
 
 const ANY = 'unknown'
-
-const quoted = (name: string): string => `'${name.replace(/['\\]/g, '\\$&')}'`
 
 /** The names that `expand` takes: of the collection's own references, and of those that lead to it. */
 function referencesOf(

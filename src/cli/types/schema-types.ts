@@ -100,7 +100,8 @@ export function comment(schema: unknown, indent: string): string {
 /** A name as it is written before a colon. */
 export const memberName = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : quote(name))
 
-const quote = (text: string): string =>
+/** A text as a literal in single quotes. */
+export const quote = (text: string): string =>
   `'${JSON.stringify(text).slice(1, -1).replaceAll("'", "\\'").replaceAll('\\"', '"')}'`
 
 const literal = (value: unknown): string => {
